@@ -1,0 +1,85 @@
+"""The cluster's settings as frozen values; `load.py` reads them from gsched.toml."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gsched.values.ids import NodeName
+
+
+class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    name: str = "cluster"
+    owner_uid: int | None = None  # a local cluster: jobs of this uid only
+    allow_root: bool = False  # jobs may run as root
+
+
+class ControllerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    socket: str = "/run/gsched/gschedd.sock"
+    listen: str = "0.0.0.0:6815"  # agents dial this, TLS
+    url: str = ""  # what agents dial; "" = `listen`
+    state_dir: str = "/var/lib/gsched"
+    database: str = ""  # SQLAlchemy URL; "" = sqlite in state_dir
+    cache_dir: str = ""  # compiled kernels; "" = state_dir/cache
+
+
+class AgentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    socket: str = "/run/gsched/agent.sock"
+    listen: str = "0.0.0.0:6816"  # streams of steps, TLS
+    spool: str = "/var/spool/gsched"
+
+
+class TimeSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Seconds; see reliability: node_timeout, lost_after, kill grace."""
+
+    heartbeat_s: int = 15
+    node_timeout_s: int = 60
+    lost_after_s: int = 300
+    prepare_timeout_s: int = 120
+    kill_grace_s: int = 30
+    min_job_age_s: int = 300
+    answers_kept_s: int = 7 * 24 * 3600
+
+
+class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    script_bytes: int = 4 * 1024 * 1024
+    environment_bytes: int = 1024 * 1024
+    jobs: int = 1_000_000  # unfinished jobs in the queue
+    drain_after_launch_failures: int = 3  # different jobs
+    node_launch_failures: int = 3  # the same fault on so many nodes is the job's
+
+
+class SchedulerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    planned_starts: int = 1
+
+
+class PartitionSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    name: str
+    nodes: tuple[NodeName, ...] = ()  # () = every node
+    default: bool = False
+    max_time_s: int = 0  # 0 = no limit
+    default_time_s: int = 0  # 0 = max_time
+
+
+class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    name: NodeName
+    features: tuple[str, ...] = ()
+
+
+class SwitchSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A switch of the tree: a leaf names nodes, the others name switches."""
+
+    name: str
+    nodes: tuple[NodeName, ...] = ()
+    switches: tuple[str, ...] = ()
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    cluster: ClusterSettings = ClusterSettings()
+    controller: ControllerSettings = ControllerSettings()
+    agent: AgentSettings = AgentSettings()
+    times: TimeSettings = TimeSettings()
+    limits: LimitSettings = LimitSettings()
+    scheduler: SchedulerSettings = SchedulerSettings()
+    partitions: tuple[PartitionSettings, ...] = (PartitionSettings(name="main", default=True),)
+    nodes: tuple[NodeSettings, ...] = ()  # declared nodes; others may join
+    switches: tuple[SwitchSettings, ...] = ()

@@ -1,0 +1,111 @@
+"""Frames: four bytes of length (big endian), then one msgpack value `[kind, id, body]`.
+
+kind: 0 request (id chosen by the sender), 1 reply (the request's id), 2 error (the request's id; body [code, text]),
+3 push (id 0). `body` is a tagged message as a map. Sans-I/O: feed bytes, take messages.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgpack
+import msgspec
+
+from gsched.errors import ProtocolError, TooLarge
+
+MAX_FRAME: Final = 8 * 1024 * 1024  # bytes; script 4 MiB + environment 1 MiB + room
+REQUEST: Final = 0
+REPLY: Final = 1
+ERROR: Final = 2
+PUSH: Final = 3
+
+_LENGTH = struct.Struct(">I")
+
+
+class Frame(NamedTuple):
+    """One frame taken apart; `body` is still plain msgpack types."""
+
+    kind: int
+    id: int
+    body: Any
+
+
+def _pack(value: Any) -> bytes:
+    # surrogateescape: names and variables that are not UTF-8 come back as the same bytes
+    return bytes(msgpack.packb(value, unicode_errors="surrogateescape"))
+
+
+def _unpack(data: bytes) -> Any:
+    return msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape")
+
+
+def pack_body(message: Any) -> bytes:
+    """Pack one message alone, without a frame (for bodies carried inside other messages)."""
+    return _pack(msgspec.to_builtins(message, builtin_types=(bytes,)))
+
+
+def unpack_body(data: bytes, expected: Any) -> Any:
+    """Unpack what pack_body made and check it against the type `expected`. Raises ProtocolError."""
+    try:
+        return check_body(_unpack(data), expected)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"not msgpack: {error}") from None
+
+
+def check_body(body: Any, expected: Any) -> Any:
+    """Turn plain types into the message type (or union) `expected`. Raises ProtocolError."""
+    try:
+        return msgspec.convert(body, expected)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"malformed message: {error}") from None
+
+
+def encode(kind: int, id: int, message: Any) -> bytes:
+    """Make one frame. Raises TooLarge, which names the limit and the size."""
+    body = msgspec.to_builtins(message, builtin_types=(bytes,))
+    data = _pack([kind, id, body])
+    if len(data) > MAX_FRAME:
+        raise TooLarge(f"message of {len(data)} bytes: at most {MAX_FRAME} fit in one frame")
+    return _LENGTH.pack(len(data)) + data
+
+
+class Decoder:
+    """Collects bytes and gives whole frames. After a ProtocolError the connection must be closed."""
+
+    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+        self._buffer = bytearray()
+        self._max = max_frame
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Take received bytes; give each frame that is now whole."""
+        self._buffer += data
+        start = 0
+        try:
+            while len(self._buffer) - start >= 4:
+                (size,) = _LENGTH.unpack_from(self._buffer, start)
+                if size > self._max:
+                    raise ProtocolError(f"frame of {size} bytes: at most {self._max} are taken")
+                if len(self._buffer) - start - 4 < size:
+                    break
+                yield _frame(bytes(self._buffer[start + 4 : start + 4 + size]))
+                start += 4 + size
+        finally:
+            del self._buffer[:start]
+
+
+def _frame(data: bytes) -> Frame:
+    try:
+        value = _unpack(data)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"not msgpack: {error}") from None
+    if (
+        not isinstance(value, list)
+        or len(value) != 3
+        or type(value[0]) is not int
+        or type(value[1]) is not int
+        or value[0] not in (REQUEST, REPLY, ERROR, PUSH)
+    ):
+        raise ProtocolError("a frame holds [kind, id, body]")
+    return Frame(value[0], value[1], value[2])

@@ -1,0 +1,112 @@
+"""A job: what the user asked (spec), what that means here (request), and where it stands."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gsched.values.ids import Instant, JobId, NodeName, RunNo
+from gsched.values.states import JobState, Reason
+
+
+class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A submission as written, after the command line, environment and script were merged. None = not said."""
+
+    name: str
+    partition: str = ""  # "" = the cluster's default
+    nodes_min: int | None = None
+    nodes_max: int | None = None
+    ntasks: int | None = None
+    ntasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    mem_mib: int | None = None  # per node; 0 = the whole node's
+    time_limit_s: int | None = None  # 0 = no limit
+    gpus: int | None = None  # over the whole job
+    gpus_per_node: int | None = None
+    gpu_model: str = ""  # part of the device's name, any case
+    nodelist: tuple[NodeName, ...] = ()  # all of these must be in the allocation
+    exclude: tuple[NodeName, ...] = ()
+    constraint: str = ""  # features: `a&b`, `a|b`
+    hold: bool = False
+    requeue: bool = True
+    chdir: str = ""
+    output: str = ""  # pattern; "" = slurm-%j.out's equal in chdir
+    error: str = ""  # "" = joins output
+    open_append: bool = False
+    comment: str = ""
+    umask: int = 0o022
+    submit_host: str = ""
+
+
+class JobPayload(Struct, frozen=True):
+    """What is needed to launch only: kept apart, in no listing, event or log."""
+
+    script: bytes
+    args: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+
+
+class MemoryRule(StrEnum):
+    """How much of a node's memory a job takes."""
+
+    EXACT = "exact"
+    SHARE = "share"  # the node's memory by the share of its GPUs, or of its cores if it asks for none
+    ALL = "all"
+
+
+class NodeNeed(Struct, frozen=True):
+    """What a job takes of each of its nodes. All nodes of a job get the same."""
+
+    cpus: int
+    gpus: int = 0
+    mem_rule: MemoryRule = MemoryRule.SHARE
+    mem_mib: int = 0  # with EXACT
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """A spec resolved against the cluster at submit: what the scheduler places."""
+
+    partition: str
+    nodes_min: int
+    nodes_max: int
+    ntasks: int
+    tasks_per_node: int  # most on one node; the last node may have fewer
+    cpus_per_task: int
+    need: NodeNeed
+    gpu_model: str = ""
+    nodelist: tuple[NodeName, ...] = ()
+    exclude: tuple[NodeName, ...] = ()
+    constraint: str = ""
+    time_limit_s: int = 0  # 0 = no limit
+    spread_note: str = ""  # said to the user when -G could not be put on fewer nodes
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One job as everybody sees it. Changed by making a new one."""
+
+    id: JobId
+    uid: int
+    gid: int
+    user: str
+    spec: JobSpec
+    request: Request
+    state: JobState = JobState.PENDING
+    reason: Reason = Reason.NONE
+    detail: str = ""  # what the reason is about, for people
+    submitted: Instant
+    eligible: Instant  # when it last began to wait without a hold
+    started: Instant | None = None  # of the current or last run
+    ended: Instant | None = None
+    elapsed_s: int = 0  # of the last run, as its supervisor measured it
+    run: RunNo = RunNo(0)  # the last one made
+    nodes: tuple[NodeName, ...] = ()  # of the current or last run, in rank order
+    restarts: int = 0
+    launch_failures: int = 0
+    avoid: tuple[NodeName, ...] = ()  # nodes where a launch of it failed
+    not_before: Instant = Instant(0)  # launch back-off
+    decided: JobState | None = None  # the final state, known while COMPLETING
+    requeues: bool = False  # while COMPLETING: goes back to PENDING when clean
+    exit_code: int = 0
+    exit_signal: int = 0
+    cancelled_by: int | None = None  # uid

@@ -1,0 +1,65 @@
+"""What is written ahead: whole values under their keys. Applying a change twice is the same as once."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from msgspec import Struct
+
+from gsched.values.ids import BatchNo, Instant, JobId, NodeName, Term
+from gsched.values.job import Job, JobPayload
+from gsched.values.node import Node
+from gsched.values.run import Run, Step
+
+
+class PutJob(Struct, frozen=True):
+    job: Job
+
+
+class PutPayload(Struct, frozen=True):
+    job: JobId
+    payload: JobPayload
+
+
+class PutRun(Struct, frozen=True):
+    run: Run
+
+
+class PutStep(Struct, frozen=True):
+    step: Step
+
+
+class PutNode(Struct, frozen=True):
+    node: Node
+
+
+class PutAnswer(Struct, frozen=True):
+    """The answer to (uid, request id), so that a retried request gets it again."""
+
+    uid: int
+    request_id: str
+    body: bytes  # the packed UserReply
+    at: Instant
+
+
+class Note(Struct, frozen=True):
+    """One line of history, append-only; the audit log too."""
+
+    at: Instant
+    kind: str  # "job.submitted", "run.lost", "node.drained", ...
+    job: JobId = JobId(0)
+    node: NodeName = NodeName("")
+    uid: int = -1
+    text: str = ""
+
+
+Change = Union[PutJob, PutPayload, PutRun, PutStep, PutNode, PutAnswer, Note]  # noqa: UP007
+
+
+class Batch(Struct, frozen=True):
+    """What one transaction writes, whole or not at all, together with `number` and the counters."""
+
+    number: BatchNo
+    term: Term
+    next_job_id: JobId
+    changes: tuple[Change, ...]
