@@ -52,7 +52,7 @@ class Tick(Struct, frozen=True):
     """Time has passed; sent at least each second."""
 
 
-Event = Union[Call, AgentArrived, AgentSaid, AgentLeft, Planned, Tick]  # noqa: UP007
+Event = Union[Call, AgentArrived, AgentSaid, AgentLeft, Planned, Tick]
 
 
 # --- out

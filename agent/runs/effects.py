@@ -167,4 +167,4 @@ class Hangup(Struct, frozen=True):
     why: str
 
 
-Effect = Union[Say, Save, Prepare, Start, Stop, Signal, Forget, Hangup]  # noqa: UP007
+Effect = Union[Say, Save, Prepare, Start, Stop, Signal, Forget, Hangup]

@@ -195,5 +195,5 @@ class Forwarded(Struct, tag="ctl.forwarded", frozen=True):
     text: str = ""
 
 
-AgentMessage = Union[AgentHello, Heartbeat, RunReport, StepReport, Forward, NeedWhole]  # noqa: UP007
-ControllerMessage = Union[Welcome, Refused, Orders, Acks, HeartbeatAck, Forwarded]  # noqa: UP007
+AgentMessage = Union[AgentHello, Heartbeat, RunReport, StepReport, Forward, NeedWhole]
+ControllerMessage = Union[Welcome, Refused, Orders, Acks, HeartbeatAck, Forwarded]

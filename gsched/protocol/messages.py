@@ -238,9 +238,7 @@ class Pong(Struct, tag="pong", frozen=True):
     unconfirmed: bool = False
 
 
-UserRequest = Union[  # noqa: UP007 - msgspec reads it at run time
+UserRequest = Union[
     SubmitJob, CancelJobs, HoldJobs, ListJobs, ShowJob, ListNodes, DrainNode, NodeDead, Accounting, CreateStep, Ping
 ]
-UserReply = Union[  # noqa: UP007
-    Submitted, JobResults, JobPage, JobShown, NodePage, Done, AcctPage, StepCreated, Pong
-]
+UserReply = Union[Submitted, JobResults, JobPage, JobShown, NodePage, Done, AcctPage, StepCreated, Pong]

@@ -63,5 +63,5 @@ class StreamError(Struct, tag="step.error", frozen=True):
     text: str
 
 
-StreamRequest = Union[OpenStep, SignalStep]  # noqa: UP007
-StreamReply = Union[StepOpened, Output, TaskEnded, StepEnded, StreamError]  # noqa: UP007
+StreamRequest = Union[OpenStep, SignalStep]
+StreamReply = Union[StepOpened, Output, TaskEnded, StepEnded, StreamError]

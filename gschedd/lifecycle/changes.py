@@ -53,7 +53,7 @@ class Note(Struct, frozen=True):
     text: str = ""
 
 
-Change = Union[PutJob, PutPayload, PutRun, PutStep, PutNode, PutAnswer, Note]  # noqa: UP007
+Change = Union[PutJob, PutPayload, PutRun, PutStep, PutNode, PutAnswer, Note]
 
 
 class Batch(Struct, frozen=True):
@@ -63,3 +63,17 @@ class Batch(Struct, frozen=True):
     term: Term
     next_job_id: JobId
     changes: tuple[Change, ...]
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """What a controller starts from: the store's content that memory keeps, read in the transaction that took the
+    term."""
+
+    term: Term
+    batch: BatchNo  # of the last batch written
+    next_job_id: JobId
+    jobs: tuple[Job, ...] = ()  # unfinished, and finished within min_job_age
+    runs: tuple[Run, ...] = ()  # not closed
+    payloads: tuple[tuple[JobId, JobPayload], ...] = ()  # of unfinished jobs
+    nodes: tuple[Node, ...] = ()
+    answers: tuple[PutAnswer, ...] = ()
