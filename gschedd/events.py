@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Union
-
 from msgspec import Struct
 
 from gsched.errors import GschedError
@@ -52,7 +50,7 @@ class Tick(Struct, frozen=True):
     """Time has passed; sent at least each second."""
 
 
-Event = Union[Call, AgentArrived, AgentSaid, AgentLeft, Planned, Tick]
+Event = Call | AgentArrived | AgentSaid | AgentLeft | Planned | Tick
 
 
 # --- out

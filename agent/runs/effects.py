@@ -6,8 +6,6 @@ Exited or after Stop, Cleaned: every process is gone and the record is on disk. 
 
 from __future__ import annotations
 
-from typing import Union
-
 from msgspec import Struct
 
 from gsched.protocol.link import Acks, AgentMessage, Blame, LaunchSpec, Orders, Welcome
@@ -89,9 +87,9 @@ class Ticked(Struct, frozen=True):
     """Time has passed; unacknowledged reports are sent again when they are old."""
 
 
-AgentEvent = Union[
-    Connected, Received, Disconnected, Prepared, PrepareFailed, Opened, Exited, Cleaned, StepDone, Ticked
-]
+AgentEvent = (
+    Connected | Received | Disconnected | Prepared | PrepareFailed | Opened | Exited | Cleaned | StepDone | Ticked
+)
 
 
 class FoundRun(Struct, frozen=True, kw_only=True):
@@ -167,4 +165,4 @@ class Hangup(Struct, frozen=True):
     why: str
 
 
-Effect = Union[Say, Save, Prepare, Start, Stop, Signal, Forget, Hangup]
+Effect = Say | Save | Prepare | Start | Stop | Signal | Forget | Hangup

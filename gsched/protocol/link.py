@@ -7,7 +7,6 @@ reports what it confirmed. Orders are numbered within a session; a gap makes the
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Union
 
 from msgspec import Struct
 
@@ -195,5 +194,5 @@ class Forwarded(Struct, tag="ctl.forwarded", frozen=True):
     text: str = ""
 
 
-AgentMessage = Union[AgentHello, Heartbeat, RunReport, StepReport, Forward, NeedWhole]
-ControllerMessage = Union[Welcome, Refused, Orders, Acks, HeartbeatAck, Forwarded]
+AgentMessage = AgentHello | Heartbeat | RunReport | StepReport | Forward | NeedWhole
+ControllerMessage = Welcome | Refused | Orders | Acks | HeartbeatAck | Forwarded

@@ -5,8 +5,6 @@ A request that changes something carries `request_id`, made by the client: sent 
 
 from __future__ import annotations
 
-from typing import Union
-
 from msgspec import Struct
 
 from gsched.values.ids import Instant, JobId, NodeName, RunNo, StepId
@@ -238,7 +236,17 @@ class Pong(Struct, tag="pong", frozen=True):
     unconfirmed: bool = False
 
 
-UserRequest = Union[
-    SubmitJob, CancelJobs, HoldJobs, ListJobs, ShowJob, ListNodes, DrainNode, NodeDead, Accounting, CreateStep, Ping
-]
-UserReply = Union[Submitted, JobResults, JobPage, JobShown, NodePage, Done, AcctPage, StepCreated, Pong]
+UserRequest = (
+    SubmitJob
+    | CancelJobs
+    | HoldJobs
+    | ListJobs
+    | ShowJob
+    | ListNodes
+    | DrainNode
+    | NodeDead
+    | Accounting
+    | CreateStep
+    | Ping
+)
+UserReply = Submitted | JobResults | JobPage | JobShown | NodePage | Done | AcctPage | StepCreated | Pong

@@ -6,8 +6,6 @@ with the offsets it has). Output is read from files by offset, so a stream survi
 
 from __future__ import annotations
 
-from typing import Union
-
 from msgspec import Struct
 
 from gsched.values.ids import StepId
@@ -63,5 +61,5 @@ class StreamError(Struct, tag="step.error", frozen=True):
     text: str
 
 
-StreamRequest = Union[OpenStep, SignalStep]
-StreamReply = Union[StepOpened, Output, TaskEnded, StepEnded, StreamError]
+StreamRequest = OpenStep | SignalStep
+StreamReply = StepOpened | Output | TaskEnded | StepEnded | StreamError

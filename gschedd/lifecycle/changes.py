@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Union
-
 from msgspec import Struct
 
 from gsched.values.ids import BatchNo, Instant, JobId, NodeName, Term
@@ -53,7 +51,7 @@ class Note(Struct, frozen=True):
     text: str = ""
 
 
-Change = Union[PutJob, PutPayload, PutRun, PutStep, PutNode, PutAnswer, Note]
+Change = PutJob | PutPayload | PutRun | PutStep | PutNode | PutAnswer | Note
 
 
 class Batch(Struct, frozen=True):
