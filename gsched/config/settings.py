@@ -50,6 +50,7 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 class SchedulerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     planned_starts: int = 1
+    queue_depth: int = 10_000  # pending jobs considered in one pass, in the queue's order
 
 
 class PartitionSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

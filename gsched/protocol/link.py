@@ -64,6 +64,7 @@ class RunReport(Struct, tag="agent.report", frozen=True, kw_only=True):
     exit_signal: int = 0
     timed_out: bool = False
     elapsed_s: int = 0  # CLOCK_BOOTTIME, by the supervisor
+    node_failed: bool = False  # with CLEAN: the run was lost here after its start (its supervisor died)
     # Where the launch failed (the phase is then CLEAN: all was undone here):
     blame: Blame | None = None
     reason: str = ""  # a Reason's value for the job: "OutputFile", "" ...
@@ -160,7 +161,7 @@ class WantedRun(Struct, frozen=True, kw_only=True):
 
     key: RunKey
     phase: WantedPhase
-    signals: tuple[int, ...] = ()  # all that were sent so far; the agent delivers those past what it delivered
+    signals: tuple[int, ...] = ()  # all sent so far, delivered once each; negative = to the script's process only
     grace_s: int = 30  # with STOP: between TERM and KILL
     launch: LaunchSpec | None = None  # until the node has confirmed READY
 

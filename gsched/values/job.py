@@ -104,9 +104,9 @@ class Job(Struct, frozen=True, kw_only=True):
     restarts: int = 0
     launch_failures: int = 0
     avoid: tuple[NodeName, ...] = ()  # nodes where a launch of it failed
+    avoid_until: Instant = Instant(0)  # after this they are tried again
     not_before: Instant = Instant(0)  # launch back-off
     decided: JobState | None = None  # the final state, known while COMPLETING
-    requeues: bool = False  # while COMPLETING: goes back to PENDING when clean
     exit_code: int = 0
     exit_signal: int = 0
     cancelled_by: int | None = None  # uid

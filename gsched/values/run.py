@@ -63,7 +63,7 @@ class Run(Struct, frozen=True, kw_only=True):
     ended: Instant | None = None  # when its end was decided
     wanted: WantedPhase = WantedPhase.PREPARE  # for the first node; the others are told START before it
     others_started: bool = False
-    signals: tuple[int, ...] = ()  # signals that users sent, in order; agents deliver each once
+    signals: tuple[int, ...] = ()  # what users sent, in order; negative = to the script's process only
     outcome: RunOutcome | None = None
     closed: bool = False  # every part is clean
     exit_code: int = 0

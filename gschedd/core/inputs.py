@@ -78,3 +78,13 @@ class Plan(Struct, frozen=True):
     starts: tuple[Start, ...] = ()
     planned: tuple[PlannedStart, ...] = ()
     waits: tuple[Wait, ...] = ()
+
+
+class PassInput(Struct, frozen=True):
+    """Everything one pass needs, as plain values: made on the loop's thread, turned into arrays on the planner's."""
+
+    nodes: tuple[NodeInput, ...]
+    holds: tuple[HoldInput, ...]
+    queue: tuple[QueueInput, ...]
+    policy: Policy
+    now: Instant

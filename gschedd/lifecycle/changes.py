@@ -72,6 +72,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     next_job_id: JobId
     jobs: tuple[Job, ...] = ()  # unfinished, and finished within min_job_age
     runs: tuple[Run, ...] = ()  # not closed
+    steps: tuple[Step, ...] = ()  # unfinished, of those runs
     payloads: tuple[tuple[JobId, JobPayload], ...] = ()  # of unfinished jobs
     nodes: tuple[Node, ...] = ()
     answers: tuple[PutAnswer, ...] = ()

@@ -1,0 +1,235 @@
+"""The controller's memory, and the one way to change it: through a Step, which records each change for the journal.
+
+Lives on the loop's thread only. What is not a change (who is connected, what each node uses, the last plan's
+reasons) is derived, and made anew after a start.
+"""
+
+from __future__ import annotations
+
+from gsched.clock import Now
+from gsched.config.settings import NodeSettings, PartitionSettings, Settings
+from gsched.protocol.link import ControllerMessage
+from gsched.values.ids import Instant, JobId, NodeName, RunKey
+from gsched.values.job import Job, JobPayload
+from gsched.values.node import Node
+from gsched.values.run import NodePhase, NodeShare, Run, Step
+from gschedd.core.inputs import PlannedStart, Wait
+from gschedd.events import Close, Outcome, Send
+from gschedd.lifecycle.changes import Loaded, Note, PutAnswer, PutJob, PutNode, PutPayload, PutRun, PutStep
+
+
+class Use:
+    """What live runs hold of one node."""
+
+    def __init__(self) -> None:
+        self.gpus = 0
+        self.cpus = 0
+        self.mem_mib = 0
+        self.ports: set[int] = set()
+        self.runs: dict[RunKey, int] = {}  # run -> its index of this node
+
+    def add(self, key: RunKey, index: int, share: NodeShare) -> None:
+        """Take a share. A GPU held twice would be our bug, and is caught here."""
+        assert not self.gpus & share.gpus, f"{key}: GPU held twice on {share.node}"
+        self.gpus |= share.gpus
+        self.cpus += share.cpus
+        self.mem_mib += share.mem_mib
+        self.ports.add(share.port)
+        self.runs[key] = index
+
+    def drop(self, key: RunKey, share: NodeShare) -> None:
+        """Give a share back."""
+        del self.runs[key]
+        self.gpus &= ~share.gpus
+        self.cpus -= share.cpus
+        self.mem_mib -= share.mem_mib
+        self.ports.discard(share.port)
+
+
+class Presence:
+    """Whether a node's agent is there, as far as this controller has heard. Not durable."""
+
+    def __init__(self, heard: int) -> None:
+        self.session: int | None = None
+        self.heard = heard  # boot time, ms
+        self.next_seq = 1
+        self.reconciled = False  # since this controller started
+        self.foreign: set[RunKey] = set()  # runs it has and should not: being purged
+
+
+class State:
+    """Everything in memory."""
+
+    def __init__(self, settings: Settings, loaded: Loaded, now: Now) -> None:
+        self.settings = settings
+        self.term = loaded.term
+        self.next_job_id = loaded.next_job_id
+        self.started = now
+        self.jobs: dict[JobId, Job] = {job.id: job for job in loaded.jobs}
+        self.pending: dict[JobId, None] = {}
+        self.recent: dict[JobId, Instant] = {}  # ended jobs still in memory, in order of their end
+        self.payloads: dict[JobId, JobPayload] = dict(loaded.payloads)
+        self.runs: dict[RunKey, Run] = {}
+        self.job_runs: dict[JobId, list[RunKey]] = {}  # live ones
+        self.steps: dict[tuple[RunKey, int], Step] = {}  # unfinished steps of live runs
+        self.nodes: dict[NodeName, Node] = {node.name: node for node in loaded.nodes}
+        self.steps.update({(RunKey(s.job, s.run), s.id): s for s in loaded.steps})
+        self.use: dict[NodeName, Use] = {name: Use() for name in self.nodes}
+        self.presence: dict[NodeName, Presence] = {name: Presence(now.boot) for name in self.nodes}
+        self.sessions: dict[int, NodeName] = {}
+        self.answers: dict[tuple[int, str], bytes] = {(a.uid, a.request_id): a.body for a in loaded.answers}
+        self.answer_ages: dict[tuple[int, str], Instant] = {(a.uid, a.request_id): a.at for a in loaded.answers}
+        self.run_deadlines: dict[RunKey, int] = {}  # boot ms: prepared, or cleaned, by then
+        self.waits: dict[JobId, Wait] = {}
+        self.planned: dict[JobId, PlannedStart] = {}
+        self._index(loaded)
+
+    def _index(self, loaded: Loaded) -> None:
+        for job in sorted(loaded.jobs, key=lambda j: j.id):
+            self._file(job)
+        for run in loaded.runs:
+            self._hold(run)
+            self.run_deadlines[run.key] = self.started.boot + 1000 * self.settings.times.prepare_timeout_s
+
+    def _file(self, job: Job) -> None:
+        """Keep the indices of jobs right."""
+        if job.state == "PENDING":
+            self.pending[job.id] = None
+        else:
+            self.pending.pop(job.id, None)
+            self.waits.pop(job.id, None)
+            self.planned.pop(job.id, None)
+        if job.state.final:
+            self.payloads.pop(job.id, None)
+            self.recent.setdefault(job.id, job.ended or Instant(0))
+
+    def _hold(self, run: Run) -> None:
+        """Enter a live run (from the store, or new)."""
+        self.runs[run.key] = run
+        self.job_runs.setdefault(run.job, []).append(run.key)
+        for index, part in enumerate(run.parts):
+            if part.phase is not NodePhase.CLEAN:
+                self.use.setdefault(part.share.node, Use()).add(run.key, index, part.share)
+
+    # --- looking
+
+    def live_runs(self, job: JobId) -> list[Run]:
+        """The runs of a job that are not certainly over everywhere."""
+        return [self.runs[key] for key in self.job_runs.get(job, ())]
+
+    def responding(self, name: NodeName, now: Now) -> bool:
+        """Whether the node's agent was heard of within node_timeout, and is connected."""
+        presence = self.presence[name]
+        return presence.session is not None and presence.reconciled
+
+    def coming_back(self, now: Now) -> bool:
+        """Whether this controller has just started and still waits for known nodes (reliability rule 9)."""
+        if now.boot - self.started.boot >= 1000 * self.settings.times.node_timeout_s:
+            return False
+        return any(
+            not self.presence[name].reconciled and node.lost_at is None and not node.drained
+            for name, node in self.nodes.items()
+        )
+
+    def partition(self, name: str) -> PartitionSettings | None:
+        return next((p for p in self.settings.partitions if p.name == name), None)
+
+    def partitions_of(self, node: NodeName) -> tuple[str, ...]:
+        return tuple(p.name for p in self.settings.partitions if not p.nodes or node in p.nodes)
+
+    def features_of(self, node: NodeName) -> tuple[str, ...]:
+        return next((n.features for n in self.settings.nodes if n.name == node), NodeSettings(name=node).features)
+
+    def switches_of(self, node: NodeName) -> tuple[str, ...]:
+        """The path from the node's leaf switch up to the root."""
+        path: list[str] = []
+        leaf = next((s.name for s in self.settings.switches if node in s.nodes), None)
+        while leaf is not None and leaf not in path:
+            path.append(leaf)
+            leaf = next((s.name for s in self.settings.switches if leaf in s.switches), None)
+        return tuple(path)
+
+
+class StateChange:
+    """One event's work on the state: what is put here is applied at once and recorded for the journal."""
+
+    def __init__(self, state: State, now: Now) -> None:
+        self.state = state
+        self.now = now
+        self.at = Instant(now.wall)
+        self.outcome = Outcome()
+        self.touched: dict[NodeName, dict[RunKey, None]] = {}  # whose wanted set changed
+
+    def put_job(self, job: Job) -> None:
+        self.state.jobs[job.id] = job
+        self.state._file(job)
+        self.outcome.changes.append(PutJob(job))
+
+    def put_payload(self, job: JobId, payload: JobPayload) -> None:
+        self.state.payloads[job] = payload
+        self.outcome.changes.append(PutPayload(job, payload))
+
+    def new_run(self, run: Run) -> None:
+        """Enter a new run: its shares are held from now on, its nodes are told."""
+        self.state._hold(run)
+        self.outcome.changes.append(PutRun(run))
+        for part in run.parts:
+            self.touch(part.share.node, run.key)
+
+    def put_run(self, run: Run) -> None:
+        """Replace a live run. Shares of parts that became clean are given back; a closed run is forgotten."""
+        state = self.state
+        old = state.runs[run.key]
+        for before, after in zip(old.parts, run.parts, strict=True):
+            if before.phase is not NodePhase.CLEAN and after.phase is NodePhase.CLEAN:
+                state.use[after.share.node].drop(run.key, after.share)
+        state.runs[run.key] = run
+        if run.closed:
+            del state.runs[run.key]
+            state.run_deadlines.pop(run.key, None)
+            state.job_runs[run.job].remove(run.key)
+            if not state.job_runs[run.job]:
+                del state.job_runs[run.job]
+        self.outcome.changes.append(PutRun(run))
+
+    def put_step(self, step: Step) -> None:
+        key = (RunKey(step.job, step.run), step.id)
+        if step.ended is None:
+            self.state.steps[key] = step
+        else:
+            self.state.steps.pop(key, None)
+        self.outcome.changes.append(PutStep(step))
+
+    def put_node(self, node: Node) -> None:
+        state = self.state
+        state.nodes[node.name] = node
+        state.use.setdefault(node.name, Use())
+        state.presence.setdefault(node.name, Presence(self.now.boot))
+        self.outcome.changes.append(PutNode(node))
+
+    def put_answer(self, uid: int, request_id: str, body: bytes) -> None:
+        self.state.answers[uid, request_id] = body
+        self.state.answer_ages[uid, request_id] = self.at
+        self.outcome.changes.append(PutAnswer(uid, request_id, body, self.at))
+
+    def note(self, kind: str, *, job: int = 0, node: NodeName = NodeName(""), uid: int = -1, text: str = "") -> None:
+        """One line of history."""
+        self.outcome.changes.append(Note(self.at, kind, JobId(job), node, uid, text))
+
+    def touch(self, node: NodeName, key: RunKey) -> None:
+        """The wanted set of `node` changed in `key`: it is told when this event is done."""
+        self.touched.setdefault(node, {})[key] = None
+
+    def touch_all(self, run: Run) -> None:
+        for part in run.parts:
+            if part.phase is not NodePhase.CLEAN:
+                self.touch(part.share.node, run.key)
+
+    def send(self, session: int, message: ControllerMessage) -> None:
+        self.outcome.sends.append(Send(session, message))
+
+    def close(self, session: int, why: str) -> None:
+        self.outcome.closes.append(Close(session, why))
+
+    def ask_plan(self) -> None:
+        self.outcome.plan = True
