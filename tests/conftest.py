@@ -1,0 +1,24 @@
+"""What holds for every test: where kernels are cached, how hypothesis behaves, what may not run side by side."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba"))
+
+settings.register_profile("gsched", deadline=None, print_blob=True)  # a first call may compile a kernel
+settings.load_profile("gsched")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one folder of real processes share one worker: they measure deadlines, and the machine is small."""
+    for item in items:
+        for folder in ("e2e", "integration"):
+            if ROOT / "tests" / folder in item.path.parents:
+                item.add_marker(pytest.mark.xdist_group("processes"))

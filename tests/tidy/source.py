@@ -1,0 +1,60 @@
+"""The tree of sources, as the tidy tests read it."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("gsched", "gschedd", "agent")
+
+
+@cache
+def modules() -> tuple[Path, ...]:
+    """Every module of the three packages."""
+    return tuple(sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py")))
+
+
+@cache
+def tests() -> tuple[Path, ...]:
+    return tuple(sorted((ROOT / "tests").rglob("*.py")))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def where(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def dotted(path: Path) -> str:
+    """gsched/values/ids.py -> gsched.values.ids; a package by its own name."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names a module imports, anywhere in it; `from a import b` gives both `a` and `a.b`."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def entry_points() -> set[str]:
+    """Modules that a command starts."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return {target.split(":")[0] for target in project["scripts"].values()}
