@@ -1,0 +1,182 @@
+"""What every command shares: how it is declared, how it ends, and how it speaks on stderr.
+
+    @command("gcancel")
+    @click.argument("jobs", nargs=-1)
+    def gcancel(jobs: tuple[str, ...]) -> int | None:
+        '''Cancel jobs.'''
+        if not jobs:
+            fail("say which jobs to cancel: ids, or -u USER", status=2)
+        with connect() as client:  # a GschedError ends the command with its text and its exit status
+            ...
+        return 0  # None is 0 too
+
+    def main(argv: Sequence[str] | None = None) -> int:
+        return run(gcancel, "gcancel", argv)
+
+Errors are one line on stderr, `gcancel: error: ...`, whatever raised them. Exit statuses: those of `gsched/errors.py`;
+2 for a command line that is wrong; 130 after Ctrl-C; 141 when the reader of our output went away, as a shell shows
+SIGPIPE.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NoReturn, TypeVar
+
+import click
+
+from gsched import __version__
+from gsched.errors import GschedError
+
+USAGE: Final = 2
+INTERRUPTED: Final = 128 + 2  # SIGINT
+READER_GONE: Final = 128 + 13  # SIGPIPE
+
+_Declared = TypeVar("_Declared", bound=click.Command)
+
+
+class CommandFailed(GschedError):
+    """Ends a command with a text and any exit status; made by `fail`."""
+
+    code = "command.failed"
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def command(
+    name: str, *, interspersed: bool = True, epilog: str | None = None
+) -> Callable[[Callable[..., int | None]], click.Command]:
+    """Declare a function as a command: `click.command` with `--help` and `-V, --version`.
+
+    interspersed: options may follow arguments; False for commands that take another command's words (grun, gsub).
+    """
+    settings = {"allow_interspersed_args": interspersed, "max_content_width": 110}
+
+    def declare(function: Callable[..., int | None]) -> click.Command:
+        made = click.command(name, context_settings=settings, epilog=epilog)(function)
+        return _with_version(made)
+
+    return declare
+
+
+def group(name: str) -> Callable[[Callable[..., None]], click.Group]:
+    """Declare a command that has sub-commands (`gctl`): add them with `@NAME.command("show")`."""
+
+    def declare(function: Callable[..., None]) -> click.Group:
+        return _with_version(click.group(name, context_settings={"max_content_width": 110})(function))
+
+    return declare
+
+
+def run(declared: click.Command, prog: str, argv: Sequence[str] | None = None) -> int:
+    """Run a command on `argv` (None: the process's own) and give its exit status. Raises only on our own bugs."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _invoke(declared, prog, words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_gone()
+    except (KeyboardInterrupt, click.Abort):
+        say(prog, "interrupted")
+        return INTERRUPTED
+    except CommandFailed as failed:
+        return _ended(prog, failed.text, failed.status)
+    except GschedError as error:
+        return _ended(prog, error.text, error.exit_status)
+    except click.ClickException as error:
+        return _ended(prog, usage_text(error, prog), USAGE)
+    return status
+
+
+def fail(text: str, status: int = 1) -> NoReturn:
+    """End the command: `PROG: error: TEXT` on stderr, and `status`."""
+    raise CommandFailed(text, status)
+
+
+def warn(text: str) -> None:
+    """Say `PROG: warning: TEXT` on stderr and go on."""
+    say(_prog(), f"warning: {text}")
+
+
+def note(text: str) -> None:
+    """Say `PROG: TEXT` on stderr and go on: what the user should know, but did not do wrong."""
+    say(_prog(), text)
+
+
+def say(prog: str, text: str) -> None:
+    """Print one line on stderr under the command's name; what could move the cursor is shown escaped."""
+    _flush_output()
+    click.echo(f"{prog}: {one_line(text)}", err=True)
+
+
+def one_line(text: str) -> str:
+    """The text with control characters escaped and other than UTF-8 replaced: fit for one line of a terminal."""
+    shown = text.replace("\n", " ").encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode("ascii") for c in shown)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` (did you mean X?)` where something known is near, else nothing. For the end of an error's text."""
+    from difflib import get_close_matches  # only on the way out
+
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def usage_text(error: click.ClickException, prog: str) -> str:
+    """Click's words for a wrong command line as one line of ours."""
+    if isinstance(error, click.NoSuchOption):
+        near = did_you_mean(error.option_name, _options_of(error.ctx)) if error.option_name.startswith("--") else ""
+        return f"unknown option {error.option_name}{near}; see {prog} --help"
+    text = error.format_message().strip().rstrip(".")
+    text = text[:1].lower() + text[1:]
+    if isinstance(error, click.UsageError) and not isinstance(error, click.BadParameter):
+        return f"{text}; see {prog} --help"
+    return text
+
+
+def _invoke(declared: click.Command, prog: str, words: list[str]) -> int:
+    try:
+        with declared.make_context(prog, words) as context:
+            answer = declared.invoke(context)
+    except click.exceptions.Exit as left:  # --help, --version
+        return left.exit_code
+    return answer if isinstance(answer, int) else 0
+
+
+def _ended(prog: str, text: str, status: int) -> int:
+    say(prog, f"error: {text}")
+    return status
+
+
+def _reader_gone() -> int:
+    """The reader went away (`gqueue | head`): nobody is left to tell, and Python must not try again at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE
+
+
+def _flush_output() -> None:
+    """Keep the order of stdout and stderr where both go to one terminal or file."""
+    if not sys.stdout.closed:
+        sys.stdout.flush()
+
+
+def _prog() -> str:
+    context = click.get_current_context(silent=True)
+    return (context.find_root().info_name if context else None) or "gsched"
+
+
+def _options_of(context: click.Context | None) -> list[str]:
+    if context is None:
+        return []
+    named = (o for p in context.command.get_params(context) if not getattr(p, "hidden", False) for o in p.opts)
+    return [option for option in named if option.startswith("--")]
+
+
+def _with_version(declared: _Declared) -> _Declared:
+    show = click.version_option(__version__, "-V", "--version", prog_name="gsched", message="%(prog)s %(version)s")
+    return show(declared)
