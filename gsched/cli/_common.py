@@ -67,7 +67,8 @@ def group(name: str) -> Callable[[Callable[..., None]], click.Group]:
     """Declare a command that has sub-commands (`gctl`): add them with `@NAME.command("show")`."""
 
     def declare(function: Callable[..., None]) -> click.Group:
-        return _with_version(click.group(name, context_settings={"max_content_width": 110})(function))
+        made = click.group(name, cls=_SubCommands, context_settings={"max_content_width": 110})(function)
+        return _with_version(made)
 
     return declare
 
@@ -137,6 +138,18 @@ def usage_text(error: click.ClickException, prog: str) -> str:
     if isinstance(error, click.UsageError) and not isinstance(error, click.BadParameter):
         return f"{text}; see {prog} --help"
     return text
+
+
+class _SubCommands(click.Group):
+    """A group that answers a wrong sub-command with the near one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(f"unknown sub-command {args[0]!r}{did_you_mean(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def _invoke(declared: click.Command, prog: str, words: list[str]) -> int:
