@@ -1,0 +1,78 @@
+"""The documents say what the code says."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gsched.config.settings import Settings
+from gsched.errors import GschedError
+from tests.tidy.source import ROOT, modules, where
+
+CONF = ROOT / "conf" / "gsched.toml"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def test_the_readme_lists_every_exit_status() -> None:
+    rows = re.findall(r"^\| (\d+) \| `([a-z_.]+)` \| (.+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert {(int(status), code) for status, code, _ in rows} == {(e.exit_status, e.code) for e in _errors(GschedError)}
+
+
+def test_no_two_errors_share_a_code_or_a_status() -> None:
+    errors = _errors(GschedError)
+    assert len({e.code for e in errors}) == len({e.exit_status for e in errors}) == len(errors)
+
+
+def test_the_protocol_page_is_current() -> None:
+    spec = importlib.util.spec_from_file_location("make_protocol", ROOT / "docs" / "make_protocol.py")
+    assert spec
+    assert spec.loader
+    make_protocol = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_protocol)
+    assert (ROOT / "docs" / "protocol.md").read_text() == make_protocol.page(), "run: python docs/make_protocol.py"
+
+
+def test_the_example_configuration_changes_nothing() -> None:
+    assert msgspec.convert(tomllib.loads(CONF.read_text()), Settings) == Settings()
+
+
+def test_the_example_configuration_shows_every_default() -> None:
+    """Lines `#key = value` are the settings at their defaults."""
+    shown = msgspec.convert(tomllib.loads(re.sub(r"(?m)^#(?=\w+ = )", "", CONF.read_text())), Settings)
+    expected = msgspec.structs.replace(Settings(), cluster=msgspec.structs.replace(Settings().cluster, owner_uid=1000))
+    assert shown == expected
+    text = CONF.read_text()
+    for table in (f for f in msgspec.structs.fields(Settings) if hasattr(f.type, "__struct_fields__")):
+        for key in table.type.__struct_fields__:
+            assert re.search(rf"(?m)^#{key} = ", text), f"[{table.name}] {key} is not in conf/gsched.toml"
+
+
+def test_the_example_configuration_is_right_about_lists() -> None:
+    """The commented tables of partitions, nodes and switches load too."""
+    tables = re.sub(r"(?m)^# (?=\[\[|\w+ = [\"\[\dt])", "", CONF.read_text())
+    settings = msgspec.convert(tomllib.loads(tables), Settings)
+    assert [p.name for p in settings.partitions] == ["train"]
+    assert settings.nodes
+    assert len(settings.switches) == 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=where)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_the_architecture_page_has_a_line_for_every_folder() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    folders = {path.parent.relative_to(ROOT) for path in modules()}
+    tops = {f.parts[1] for f in folders if len(f.parts) == 2}
+    assert not [name for name in sorted(tops) if not re.search(rf"(?m)^  {name}/ ", text)]
+
+
+def _errors(root: type[GschedError]) -> list[type[GschedError]]:
+    return [root, *(e for child in root.__subclasses__() for e in _errors(child))]
