@@ -6,6 +6,9 @@ reasons) is derived, and made anew after a start.
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left
+
 from gsched.clock import Now
 from gsched.config.settings import NodeSettings, PartitionSettings, Settings
 from gsched.protocol.link import ControllerMessage
@@ -66,7 +69,9 @@ class State:
         self.next_job_id = loaded.next_job_id
         self.started = now
         self.jobs: dict[JobId, Job] = {job.id: job for job in loaded.jobs}
+        self.job_order: list[JobId] = sorted(self.jobs)  # ids only grow: new ones go to the end
         self.pending: dict[JobId, None] = {}
+        self.backing_off: set[JobId] = set()  # pending jobs that wait for an instant
         self.recent: dict[JobId, Instant] = {}  # ended jobs still in memory, in order of their end
         self.payloads: dict[JobId, JobPayload] = dict(loaded.payloads)
         self.runs: dict[RunKey, Run] = {}
@@ -95,6 +100,8 @@ class State:
         """Keep the indices of jobs right."""
         if job.state == "PENDING":
             self.pending[job.id] = None
+            if job.not_before > 0:
+                self.backing_off.add(job.id)
         else:
             self.pending.pop(job.id, None)
             self.waits.pop(job.id, None)
@@ -111,16 +118,40 @@ class State:
             if part.phase is not NodePhase.CLEAN:
                 self.use.setdefault(part.share.node, Use()).add(run.key, index, part.share)
 
+    def forget_ended(self, before: Instant) -> None:
+        """Drop jobs that ended before an instant from memory; the store keeps them."""
+        for job in [job for job, ended in self.recent.items() if ended < before and job not in self.job_runs]:
+            del self.recent[job]
+            del self.jobs[job]
+            del self.job_order[bisect_left(self.job_order, job)]
+
+    def forget_answers(self, before: Instant) -> None:
+        """Drop the answers to requests that nobody will send again. Oldest first, so the walk is short."""
+        for key, _ in list(itertools.takewhile(lambda item: item[1] < before, self.answer_ages.items())):
+            del self.answer_ages[key]
+            del self.answers[key]
+
     # --- looking
+
+    def due_again(self, at: Instant) -> bool:
+        """Whether a pending job's launch back-off, or the wait for nodes after a start, has just passed."""
+        due = {job for job in self.backing_off if (j := self.jobs.get(job)) is None or j.not_before <= at}
+        self.backing_off -= due
+        return bool(due)
 
     def live_runs(self, job: JobId) -> list[Run]:
         """The runs of a job that are not certainly over everywhere."""
         return [self.runs[key] for key in self.job_runs.get(job, ())]
 
-    def responding(self, name: NodeName, now: Now) -> bool:
-        """Whether the node's agent was heard of within node_timeout, and is connected."""
+    def connected(self, name: NodeName) -> bool:
+        """Whether work may be sent there now: a session stands, and what it has was compared."""
         presence = self.presence[name]
         return presence.session is not None and presence.reconciled
+
+    def responding(self, name: NodeName, now: Now) -> bool:
+        """Whether the node's agent was heard of within node_timeout."""
+        presence = self.presence[name]
+        return presence.reconciled and now.boot - presence.heard <= 1000 * self.settings.times.node_timeout_s
 
     def coming_back(self, now: Now) -> bool:
         """Whether this controller has just started and still waits for known nodes (reliability rule 9)."""
@@ -161,6 +192,8 @@ class StateChange:
         self.touched: dict[NodeName, dict[RunKey, None]] = {}  # whose wanted set changed
 
     def put_job(self, job: Job) -> None:
+        if job.id not in self.state.jobs:
+            self.state.job_order.append(job.id)
         self.state.jobs[job.id] = job
         self.state._file(job)
         self.outcome.changes.append(PutJob(job))
@@ -212,9 +245,9 @@ class StateChange:
         self.state.answer_ages[uid, request_id] = self.at
         self.outcome.changes.append(PutAnswer(uid, request_id, body, self.at))
 
-    def note(self, kind: str, *, job: int = 0, node: NodeName = NodeName(""), uid: int = -1, text: str = "") -> None:
+    def note(self, kind: str, *, job: int = 0, node: str = "", uid: int = -1, text: str = "") -> None:
         """One line of history."""
-        self.outcome.changes.append(Note(self.at, kind, JobId(job), node, uid, text))
+        self.outcome.changes.append(Note(self.at, kind, JobId(job), NodeName(node), uid, text))
 
     def touch(self, node: NodeName, key: RunKey) -> None:
         """The wanted set of `node` changed in `key`: it is told when this event is done."""

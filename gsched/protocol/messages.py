@@ -162,6 +162,13 @@ class NodeDead(Struct, tag="node.dead", frozen=True):
     node: NodeName
 
 
+class NodeReplaced(Struct, tag="node.replaced", frozen=True):
+    """Another machine stands behind the node's name from now on."""
+
+    request_id: str
+    node: NodeName
+
+
 class Done(Struct, tag="done", frozen=True):
     note: str = ""
 
@@ -245,6 +252,7 @@ UserRequest = (
     | ListNodes
     | DrainNode
     | NodeDead
+    | NodeReplaced
     | Accounting
     | CreateStep
     | Ping

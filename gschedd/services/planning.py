@@ -1,0 +1,137 @@
+"""What a pass is given, and what becomes of its plan: the checked commit."""
+
+from __future__ import annotations
+
+from gsched.clock import Now
+from gsched.values.ids import Instant, JobId, NodeName
+from gsched.values.job import Job
+from gsched.values.node import Inventory
+from gsched.values.run import NodePhase, NodeShare, Run
+from gsched.values.states import JobState, Reason
+from gschedd.core.inputs import Availability, HoldInput, NodeInput, PassInput, Plan, Policy, QueueInput, Start
+from gschedd.services import runs
+from gschedd.state import State, StateChange
+
+_KILL_MS = 60_000  # a run that should be over counts as held for so long from now
+
+
+def node_inputs(state: State) -> tuple[NodeInput, ...]:
+    """Every known node, in the order in which they became known."""
+    return tuple(
+        NodeInput(
+            name=name,
+            inventory=node.inventory,
+            partitions=state.partitions_of(name),
+            features=state.features_of(name),
+            switches=state.switches_of(name),
+            availability=_availability(state, name),
+        )
+        for name, node in sorted(state.nodes.items())
+    )
+
+
+def _availability(state: State, name: NodeName) -> Availability:
+    if not state.connected(name) or state.presence[name].foreign:
+        return Availability.AWAY
+    return Availability.DRAINED if state.nodes[name].drained else Availability.UP
+
+
+def pass_input(state: State, now: Now) -> PassInput:
+    """The whole input of one pass."""
+    at = Instant(now.wall)
+    return PassInput(
+        nodes=node_inputs(state),
+        holds=tuple(_hold(run, at) for run in state.runs.values()),
+        queue=_queue(state, at),
+        policy=Policy(planned_starts=state.settings.scheduler.planned_starts, strict_order=state.coming_back(now)),
+        now=at,
+    )
+
+
+def _hold(run: Run, at: Instant) -> HoldInput:
+    shares = tuple(part.share for part in run.parts if part.phase is not NodePhase.CLEAN)
+    end: Instant | None = None
+    if run.outcome is not None:
+        end = Instant(at + _KILL_MS)
+    elif run.time_limit_s:
+        end = Instant((run.started or run.created) + 1000 * run.time_limit_s)
+    return HoldInput(run.key, shares, end)
+
+
+def _queue(state: State, at: Instant) -> tuple[QueueInput, ...]:
+    """Jobs that may start now, first come first served, to the depth that a pass considers."""
+    queue: list[QueueInput] = []
+    for job_id in sorted(state.pending):
+        job = state.jobs[job_id]
+        if not may_start(state, job, at):
+            continue
+        avoid = job.avoid if at < job.avoid_until else ()
+        queue.append(QueueInput(job.id, job.request, avoid))
+        if len(queue) >= state.settings.scheduler.queue_depth:
+            break
+    return tuple(queue)
+
+
+def may_start(state: State, job: Job, at: Instant) -> bool:
+    """Whether nothing but room stands between the job and its start."""
+    return (
+        job.state is JobState.PENDING
+        and not job.spec.hold
+        and job.not_before <= at
+        and not runs.barred(state.live_runs(job.id))
+    )
+
+
+def take_plan(change: StateChange, plan: Plan) -> None:
+    """Carry out what still fits, in plan order. After the first that does not, the rest waits for the next pass."""
+    state = change.state
+    state.waits = {wait.job: wait for wait in plan.waits if wait.job in state.pending}
+    state.planned = {start.job: start for start in plan.planned if start.job in state.pending}
+    for start in plan.starts:
+        job = state.jobs.get(start.job)
+        if job is None or not may_start(state, job, change.at):
+            continue
+        if not _still_fits(state, start):
+            change.ask_plan()
+            return
+        runs.allocate(change, job, start)
+
+
+def _still_fits(state: State, start: Start) -> bool:
+    return all(_share_fits(state, share) for share in start.shares)
+
+
+def _share_fits(state: State, share: NodeShare) -> bool:
+    node = state.nodes.get(share.node)
+    if node is None or _availability(state, share.node) is not Availability.UP:
+        return False
+    use, inventory = state.use[share.node], node.inventory
+    return (
+        not use.gpus & share.gpus
+        and not share.gpus & ~_all_gpus(inventory)
+        and use.cpus + share.cpus <= inventory.cpus
+        and use.mem_mib + share.mem_mib <= inventory.memory_mib
+        and len(use.ports) <= inventory.port_last - inventory.port_first
+    )
+
+
+def _all_gpus(inventory: Inventory) -> int:
+    mask = 0
+    for gpu in inventory.gpus:
+        mask |= 1 << gpu.index
+    return mask
+
+
+def reason_of(state: State, job: Job, at: Instant) -> tuple[Reason, str]:
+    """Why a pending job waits, as of the last pass."""
+    if job.spec.hold:
+        return (job.reason, job.detail) if job.reason is Reason.HELD_ADMIN else (Reason.HELD_USER, "")
+    if runs.barred(state.live_runs(job.id)):
+        kept = job.reason in (Reason.RUN_LOST, Reason.LAUNCH_FAILURE)
+        return (job.reason, job.detail) if kept else (Reason.CLEANING, "its last run is being cleaned up")
+    if job.not_before > at:
+        return Reason.LAUNCH_FAILURE, job.detail
+    wait = state.waits.get(JobId(job.id))
+    if wait is not None:
+        return wait.reason, wait.detail
+    return (Reason.NONE, "") if state.nodes else (Reason.NODES_UNKNOWN, "no node has joined yet")

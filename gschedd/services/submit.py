@@ -1,0 +1,213 @@
+"""Taking a job: who may, what is asked in the cluster's terms, whether it could ever run (reliability, details)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gsched.config.settings import PartitionSettings
+from gsched.errors import BadRequest, Impossible, NotPermitted, TooLarge, Unavailable
+from gsched.protocol.messages import SubmitJob, Submitted
+from gsched.values.ids import JobId
+from gsched.values.job import Job, JobPayload, JobSpec, MemoryRule, NodeNeed, Request
+from gschedd.core.feasible import why_impossible
+from gschedd.core.inputs import NodeInput
+from gschedd.events import Call
+from gschedd.services.planning import node_inputs
+from gschedd.state import State, StateChange
+
+_WIDEST = 1_000_000  # more nodes, tasks or cores than this is a slip of the finger
+
+
+def submit(change: StateChange, call: Call, request: SubmitJob) -> Submitted:
+    """Take the job, or say why not; nothing of a refused one is kept. The id comes with the batch."""
+    state = change.state
+    _check_who(state, call)
+    _check_size(state, request.payload)
+    nodes = node_inputs(state)
+    resolved = resolve(request.spec, state, nodes)
+    if nodes:
+        why = why_impossible(resolved, nodes)
+        if why is not None:
+            raise Impossible(why)
+    job = Job(
+        id=state.next_job_id,
+        uid=call.uid,
+        gid=call.gid,
+        user=call.user,
+        spec=request.spec,
+        request=resolved,
+        submitted=change.at,
+        eligible=change.at,
+    )
+    state.next_job_id = JobId(state.next_job_id + 1)
+    change.put_job(job)
+    change.put_payload(job.id, request.payload)
+    change.note("job.submitted", job=job.id, uid=call.uid)
+    change.ask_plan()
+    return Submitted(job.id, resolved.spread_note)
+
+
+def _check_who(state: State, call: Call) -> None:
+    cluster = state.settings.cluster
+    if cluster.owner_uid is not None and call.uid != cluster.owner_uid:
+        raise NotPermitted(
+            f"this local cluster runs jobs of uid {cluster.owner_uid} only: user {call.user} (uid {call.uid}) may not"
+        )
+    if call.uid == 0 and not cluster.allow_root:
+        raise NotPermitted("jobs of root are refused here: submit as a user, or set allow_root in [cluster]")
+    if len(state.pending) >= state.settings.limits.jobs:
+        raise Unavailable(f"the queue holds {len(state.pending)} jobs, its limit is {state.settings.limits.jobs}")
+
+
+def _check_size(state: State, payload: JobPayload) -> None:
+    limits = state.settings.limits
+    if len(payload.script) > limits.script_bytes:
+        raise TooLarge(f"the script has {len(payload.script)} bytes: at most {limits.script_bytes} are taken")
+    size = sum(len(k) + len(v) + 2 for k, v in payload.environment.items())
+    if size > limits.environment_bytes:
+        raise TooLarge(f"the environment has {size} bytes: at most {limits.environment_bytes} are taken; use --export")
+    if not payload.script.startswith(b"#!"):
+        raise BadRequest("the script must begin with #! and the path of an interpreter")
+
+
+def resolve(spec: JobSpec, state: State, nodes: Sequence[NodeInput]) -> Request:
+    """Say in the cluster's terms what a spec asks: nodes, and what it takes of each. Raises BadRequest."""
+    partition = _partition(spec, state)
+    _check_numbers(spec)
+    here = [node for node in nodes if partition.name in node.partitions]
+    width, note = _width(spec, partition.name, here)
+    if spec.ntasks is not None and spec.ntasks < width:
+        raise BadRequest(
+            f"{spec.ntasks} tasks cannot cover {width} nodes: ask -N {spec.ntasks} at most, or {width} tasks at least"
+        )
+    ntasks = spec.ntasks or width * (spec.ntasks_per_node or 1)
+    per_node = spec.ntasks_per_node or math.ceil(ntasks / width)
+    if ntasks > width * per_node:
+        raise BadRequest(f"{ntasks} tasks do not fit on {width} nodes with {per_node} on each")
+    cpus_per_task = spec.cpus_per_task or 1
+    return Request(
+        partition=partition.name,
+        nodes_min=width,
+        nodes_max=max(width, spec.nodes_max or width),
+        ntasks=ntasks,
+        tasks_per_node=per_node,
+        cpus_per_task=cpus_per_task,
+        need=_need(spec, width, per_node * cpus_per_task),
+        gpu_model=spec.gpu_model,
+        nodelist=spec.nodelist,
+        exclude=spec.exclude,
+        constraint=spec.constraint,
+        time_limit_s=_time_limit(spec, partition),
+        spread_note=note,
+    )
+
+
+def _partition(spec: JobSpec, state: State) -> PartitionSettings:
+    partitions = state.settings.partitions
+    if not spec.partition:
+        default = next((p for p in partitions if p.default), None)
+        if default is None:
+            raise BadRequest(f"no default partition here, name one with -p: {_names(partitions)}")
+        return default
+    found = state.partition(spec.partition)
+    if found is None:
+        raise BadRequest(f"no partition {spec.partition!r}: there is {_names(partitions)}")
+    return found
+
+
+def _names(partitions: Sequence[PartitionSettings]) -> str:
+    return ", ".join(p.name for p in partitions)
+
+
+def _check_numbers(spec: JobSpec) -> None:
+    counts = (
+        ("nodes", spec.nodes_min, 1),
+        ("nodes", spec.nodes_max, 1),
+        ("tasks", spec.ntasks, 1),
+        ("tasks per node", spec.ntasks_per_node, 1),
+        ("cpus per task", spec.cpus_per_task, 1),
+        ("GPUs", spec.gpus, 0),
+        ("GPUs per node", spec.gpus_per_node, 0),
+        ("MiB of memory", spec.mem_mib, 0),
+        ("seconds of time", spec.time_limit_s, 0),
+    )
+    for what, value, least in counts:
+        most = 2**40 if what.startswith(("MiB", "seconds")) else _WIDEST
+        if value is not None and not least <= value <= most:
+            raise BadRequest(f"{value} {what} asked: from {least} to {most} are possible")
+    if spec.nodes_max is not None and spec.nodes_max < (spec.nodes_min or 1):
+        raise BadRequest(f"-N {spec.nodes_min}-{spec.nodes_max}: the most is below the least")
+
+
+def _width(spec: JobSpec, partition: str, here: Sequence[NodeInput]) -> tuple[int, str]:
+    """How many nodes, at least; and a note when -G could not be put on the fewest one would think of."""
+    gpus, per_node = spec.gpus, spec.gpus_per_node
+    if spec.nodes_min is not None:
+        _check_gpus_divide(gpus, per_node, spec.nodes_min)
+        return spec.nodes_min, ""
+    if gpus and per_node:
+        if gpus % per_node:
+            raise BadRequest(f"{gpus} GPUs in all and {per_node} on each node: the first must be a multiple")
+        return max(gpus // per_node, len(spec.nodelist)), ""
+    if gpus:
+        return _fewest_for_gpus(spec, gpus, partition, here)
+    if spec.nodelist:
+        return len(spec.nodelist), ""
+    if spec.ntasks and spec.ntasks_per_node:
+        return math.ceil(spec.ntasks / spec.ntasks_per_node), ""
+    if spec.ntasks:
+        most = max((node.inventory.cpus for node in here), default=0) // (spec.cpus_per_task or 1)
+        return (math.ceil(spec.ntasks / most) if most else 1), ""
+    return 1, ""
+
+
+def _check_gpus_divide(gpus: int | None, per_node: int | None, nodes: int) -> None:
+    if gpus and per_node and gpus != nodes * per_node:
+        raise BadRequest(f"{gpus} GPUs in all do not agree with {nodes} nodes of {per_node}: leave one of them out")
+    if gpus and gpus % nodes:
+        raise BadRequest(f"{gpus} GPUs cannot be divided evenly over {nodes} nodes: ask a multiple of {nodes}")
+
+
+def _fewest_for_gpus(spec: JobSpec, gpus: int, partition: str, here: Sequence[NodeInput]) -> tuple[int, str]:
+    """-G without -N takes the fewest nodes; a wider spread only if nothing better can come, and it is said (S6)."""
+    model = spec.gpu_model.lower()
+    largest = max((sum(model in gpu.model.lower() for gpu in node.inventory.gpus) for node in here), default=0)
+    least = max(1, len(spec.nodelist))
+    if not largest:
+        return least, ""  # refused as impossible, or no node is known yet
+    for width in range(max(least, math.ceil(gpus / largest)), gpus + 1):
+        if gpus % width == 0:
+            if width == 1:
+                return 1, ""
+            return width, (
+                f"{gpus} GPUs are asked: no node in partition {partition} has more than {largest}"
+                f"{' of that model' if model else ''}, so the job gets {width} nodes with {gpus // width} each"
+            )
+    raise BadRequest(f"{gpus} GPUs cannot be divided evenly over {least} nodes or more: ask -N and --gpus-per-node")
+
+
+def _need(spec: JobSpec, width: int, cpus: int) -> NodeNeed:
+    gpus = spec.gpus_per_node if spec.gpus_per_node is not None else (spec.gpus or 0) // width
+    if spec.mem_mib is None:
+        return NodeNeed(cpus, gpus, MemoryRule.SHARE)
+    if spec.mem_mib == 0:
+        return NodeNeed(cpus, gpus, MemoryRule.ALL)
+    return NodeNeed(cpus, gpus, MemoryRule.EXACT, spec.mem_mib)
+
+
+def _time_limit(spec: JobSpec, partition: PartitionSettings) -> int:
+    asked = spec.time_limit_s
+    if asked is None:
+        return partition.default_time_s or partition.max_time_s
+    if partition.max_time_s and (asked == 0 or asked > partition.max_time_s):
+        what = "no limit" if asked == 0 else f"{asked} s"
+        raise BadRequest(f"a time of {what} asked: partition {partition.name} allows {partition.max_time_s} s at most")
+    return asked
+
+
+def hold(spec: JobSpec, held: bool) -> JobSpec:
+    """The spec with the hold set or lifted."""
+    return replace(spec, hold=held)
