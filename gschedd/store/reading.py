@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import ColumnElement, Connection, exists, func, or_, select
 
 from gsched.protocol.messages import Accounting, AcctJob, AcctPage
 from gsched.values.ids import BatchNo, Instant, JobId, Term
@@ -40,6 +40,7 @@ def load(connection: Connection, term: Term, now: Instant, min_job_age_s: int, a
             for id, body in connection.execute(select(jobs.c.id, jobs.c.body).where(recent).order_by(jobs.c.id))
         ),
         runs=_runs(connection, schema.runs.c.closed == 0),
+        steps=tuple(step for step in _steps(connection, _of_live_runs()) if step.ended is None),
         payloads=tuple(
             (JobId(job), value_of(body, JobPayload, f"script of job {job}"))
             for job, body in connection.execute(scripts_wanted)
@@ -103,6 +104,12 @@ def _asked(connection: Connection, request: Accounting) -> list[ColumnElement[bo
         ]
         asked.append(jobs.c.id >= min((id for id in lowest if id is not None), default=0))
     return asked
+
+
+def _of_live_runs() -> ColumnElement[bool]:
+    """Steps whose run is not closed."""
+    runs, steps = schema.runs, schema.steps
+    return exists().where(runs.c.job == steps.c.job, runs.c.no == steps.c.run, runs.c.closed == 0)
 
 
 def _fit(number: int) -> int:
