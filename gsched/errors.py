@@ -14,6 +14,7 @@ asked, what was found and what to do.
     ├── Unavailable           try again later (retryable)
     │   └── NoController      nothing listens there
     └── ProtocolError         the other side does not speak as agreed
+        └── VersionMismatch   it speaks another version
 """
 
 from __future__ import annotations
@@ -102,6 +103,13 @@ class ProtocolError(GschedError):
 
     code = "protocol"
     exit_status = 76
+
+
+class VersionMismatch(ProtocolError):
+    """The two sides' versions are more than one minor apart."""
+
+    code = "protocol.version"
+    exit_status = 77
 
 
 def _tree(root: type[GschedError]) -> dict[str, type[GschedError]]:

@@ -23,6 +23,8 @@ ERROR: Final = 2
 PUSH: Final = 3
 
 _LENGTH = struct.Struct(">I")
+# What msgpack raises on bytes that are not msgpack; TypeError: a list or a map as the key of a map
+_UNREADABLE: Final = (ValueError, TypeError, OverflowError, msgpack.UnpackException)
 
 
 class Frame(NamedTuple):
@@ -57,7 +59,7 @@ def unpack_body(data: bytes, expected: Any) -> Any:
         return msgspec.msgpack.decode(data, type=expected)
     try:
         return check_body(_unpack(data), expected)
-    except (ValueError, msgpack.UnpackException) as error:
+    except _UNREADABLE as error:
         raise ProtocolError(f"not msgpack: {error}") from None
 
 
@@ -65,7 +67,7 @@ def check_body(body: Any, expected: Any) -> Any:
     """Turn plain types into the message type (or union) `expected`. Raises ProtocolError."""
     try:
         return msgspec.convert(body, expected)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:  # the latter: a tag or key that is not UTF-8
         raise ProtocolError(f"malformed message: {error}") from None
 
 
@@ -78,11 +80,18 @@ def encode(kind: int, id: int, message: Any) -> bytes:
 
 
 class Decoder:
-    """Collects bytes and gives whole frames. After a ProtocolError the connection must be closed."""
+    """Collects bytes and gives whole frames. After a ProtocolError the connection must be closed.
+
+    A caller may stop in the middle of `feed`; `feed(b"")` goes on with what is left.
+    """
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self._buffer = bytearray()
         self._max = max_frame
+
+    def keep(self, data: bytes) -> None:
+        """Take received bytes; their frames come with the next `feed`."""
+        self._buffer += data
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Take received bytes; give each frame that is now whole."""
@@ -95,8 +104,9 @@ class Decoder:
                     raise ProtocolError(f"frame of {size} bytes: at most {self._max} are taken")
                 if len(self._buffer) - start - 4 < size:
                     break
-                yield _frame(bytes(self._buffer[start + 4 : start + 4 + size]))
-                start += 4 + size
+                body = bytes(self._buffer[start + 4 : start + 4 + size])
+                start += 4 + size  # before the frame is given away: a caller may stop here and go on later
+                yield _frame(body)
         finally:
             del self._buffer[:start]
 
@@ -104,7 +114,7 @@ class Decoder:
 def _frame(data: bytes) -> Frame:
     try:
         value = _unpack(data)
-    except (ValueError, msgpack.UnpackException) as error:
+    except _UNREADABLE as error:
         raise ProtocolError(f"not msgpack: {error}") from None
     if (
         not isinstance(value, list)

@@ -10,12 +10,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gsched.protocol.hello import PROTOCOL_VERSION as PROTOCOL_VERSION
 from gsched.values.ids import Instant, NodeName, RunKey, StepId, Term
 from gsched.values.node import Inventory
 from gsched.values.run import NodePhase, WantedPhase
-
-PROTOCOL_VERSION = (0, 1)
-
 
 # --- agent to controller
 
