@@ -25,7 +25,7 @@ versions one minor apart work together.
 def page() -> str:
     """The whole page as text."""
     parts = [INTRO, "## Frames\n\n" + _module_docstring(PROTOCOL / "frames.py")]
-    for name, title in (("messages", "Users"), ("link", "Agents"), ("stream", "Streams of steps")):
+    for name, title in (("hello", "Hello"), ("messages", "Users"), ("link", "Agents"), ("stream", "Streams of steps")):
         path = PROTOCOL / f"{name}.py"
         parts.append(f"## {title} (`gsched/protocol/{name}.py`)\n\n{_module_docstring(path)}")
         parts += [_message(node, _comments(path)) for node in _classes(path)]

@@ -36,6 +36,7 @@ from gsched.protocol.messages import (
     ListNodes,
     NodeDead,
     NodePage,
+    NodeReplaced,
     Ping,
     Pong,
     ShowJob,
@@ -103,7 +104,7 @@ class Client:
     @overload
     def call(self, request: ListNodes) -> NodePage: ...
     @overload
-    def call(self, request: DrainNode | NodeDead) -> Done: ...
+    def call(self, request: DrainNode | NodeDead | NodeReplaced) -> Done: ...
     @overload
     def call(self, request: Accounting) -> AcctPage: ...
     @overload
@@ -355,6 +356,7 @@ REPLY_OF: Final[dict[type, Any]] = {
     ListNodes: NodePage,
     DrainNode: Done,
     NodeDead: Done,
+    NodeReplaced: Done,
     Accounting: AcctPage,
     CreateStep: StepCreated,
     Ping: Pong,

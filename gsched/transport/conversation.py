@@ -52,7 +52,7 @@ class Conversation:
 
     # --- Receiver
 
-    def on_open(self, channel: Channel) -> None:  # noqa: ARG002 there is one
+    def on_open(self, channel: Channel) -> None:  # noqa: ARG002  there is one only
         self._open.set()
 
     def on_frame(self, channel: Channel, frame: frames.Frame) -> None:
@@ -61,7 +61,7 @@ class Conversation:
         if len(self._frames) >= _MOST_FRAMES:
             channel.hold()
 
-    def on_closed(self, channel: Channel, why: str) -> None:  # noqa: ARG002
+    def on_closed(self, channel: Channel, why: str) -> None:  # noqa: ARG002  there is one only
         self.why = why
         self._news.set()
         self._open.set()

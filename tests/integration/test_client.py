@@ -18,7 +18,7 @@ from gsched.protocol import frames
 from gsched.protocol.hello import Hello
 from gsched.protocol.messages import JobPage, ListJobs, Ping, Pong, ShowJob
 from gsched.transport.unix import listen_unix
-from gsched.values.ids import Instant
+from gsched.values.ids import Instant, JobId
 
 PONG = Pong(cluster="c", version="1", term=1, nodes_known=0, nodes_up=0, jobs=0, now=Instant(0))
 Answer = Callable[[frames.Frame], bytes | None]
@@ -172,7 +172,7 @@ def test_an_error_is_raised_as_what_it_is(short_dir: Path) -> None:
         Client(str(short_dir / "s")) as client,
         pytest.raises(NotFound, match="no job 7"),
     ):
-        client.call(ShowJob(job=7))  # type: ignore[arg-type]
+        client.call(ShowJob(JobId(7)))
 
 
 def test_another_version_is_an_error_not_a_retry(short_dir: Path) -> None:
