@@ -1,0 +1,166 @@
+"""Whole records for `gctl show`: Key=Value in scontrol's layout, one record a block.
+
+A value that holds a space, a double quote or nothing stands in double quotes (`text.quoted`), so that a record can be
+split again; scontrol's other habits are kept: three spaces before each further line, several keys on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gsched.protocol.messages import JobShown, NodeRow, PartitionRow
+from gsched.render.nodes import gpu_map, gpu_models, state_word
+from gsched.render.text import quoted, shown
+from gsched.render.times import UNKNOWN, UNLIMITED, full_length, moment
+from gsched.spec.nodelist import fold
+from gsched.values.job import Job, MemoryRule, Request
+from gsched.values.run import Run
+from gsched.values.states import JobState
+
+Pairs = Sequence[tuple[str, object]]
+
+
+def record(lines: Iterable[Pairs], one_line: bool = False) -> str:
+    """Lay out a record: its lines of keys, or all of them on one line (`-o`)."""
+    texts = [" ".join(f"{key}={_value(value)}" for key, value in line) for line in lines if line]
+    return (" " if one_line else "\n   ").join(texts)
+
+
+def _value(value: object) -> str:
+    return quoted(value) if isinstance(value, str) else str(value)
+
+
+def _or(text: str, absent: str) -> str:
+    return text or absent
+
+
+# --- jobs
+
+
+def job_record(shown_job: JobShown) -> list[Pairs]:
+    """What `gctl show job` says of one job."""
+    job, request, spec = shown_job.job, shown_job.job.request, shown_job.job.spec
+    run = shown_job.runs[-1] if shown_job.runs else None
+    start = job.started if job.started is not None else shown_job.planned
+    lines: list[Pairs] = [
+        [("JobId", job.id), ("JobName", spec.name)],
+        [("UserId", f"{job.user}({job.uid})"), ("GroupId", job.gid)],
+        [("JobState", job.state.value), ("Reason", job.reason.value), ("Dependency", "(null)")],
+        [("Detail", job.detail)] if job.detail else [],
+        [("Requeue", int(spec.requeue)), ("Restarts", job.restarts), ("ExitCode", f"{job.exit_code}:{job.exit_signal}")],
+        [("RunTime", full_length(run_time_s(shown_job))), ("TimeLimit", _limit(request.time_limit_s))],
+        [("SubmitTime", moment(job.submitted)), ("EligibleTime", moment(job.eligible))],
+        [("StartTime", moment(start, UNKNOWN)), ("EndTime", moment(_end(job, start), UNKNOWN))],
+        [("Partition", request.partition), ("SubmitHost", _or(spec.submit_host, "(null)"))],
+        [("ReqNodeList", _or(fold(request.nodelist) if request.nodelist else "", "(null)")),
+         ("ExcNodeList", _or(fold(request.exclude) if request.exclude else "", "(null)"))],
+        [("NodeList", _or(fold(job.nodes) if job.nodes else "", "(null)"))],
+        [("BatchHost", job.nodes[0])] if job.nodes else [],
+        _sizes(request),
+        [("TresPerNode", _gpus(request)), ("MinMemoryNode", _memory(request))],
+        [("Features", _or(spec.constraint, "(null)"))],
+        [("Command", "(null)"), ("WorkDir", spec.chdir)],
+        [("StdOut", spec.output), ("StdErr", _or(spec.error, spec.output))],
+    ]  # fmt: skip
+    if spec.comment:
+        lines.append([("Comment", spec.comment)])
+    if run is not None:
+        lines += _run_lines(run)
+    return [line for line in lines if line]
+
+
+def run_time_s(shown_job: JobShown) -> int:
+    """Seconds of the current or last run; the supervisor's own number once it has ended."""
+    job = shown_job.job
+    if job.state is JobState.RUNNING and job.started is not None:
+        return max(0, shown_job.now - job.started) // 1000
+    return job.elapsed_s
+
+
+def _end(job: Job, start: int | None) -> int | None:
+    if job.ended is not None:
+        return job.ended
+    if start is None or job.request.time_limit_s <= 0:
+        return None
+    return start + job.request.time_limit_s * 1000
+
+
+def _limit(seconds: int) -> str:
+    return full_length(seconds) if seconds > 0 else UNLIMITED
+
+
+def _sizes(request: Request) -> Pairs:
+    low, high = request.nodes_min, request.nodes_max
+    return [
+        ("NumNodes", low if low == high else f"{low}-{high}"),
+        ("NumTasks", request.ntasks),
+        ("NumCPUs", request.need.cpus * low),
+        ("CPUs/Task", request.cpus_per_task),
+        ("NtasksPerNode", request.tasks_per_node),
+    ]
+
+
+def _gpus(request: Request) -> str:
+    if not request.need.gpus:
+        return "(null)"
+    model = f"{request.gpu_model}:" if request.gpu_model else ""
+    return f"gres/gpu:{model}{request.need.gpus}"
+
+
+def _memory(request: Request) -> str:
+    words = {MemoryRule.SHARE: "share", MemoryRule.ALL: "all"}
+    return words.get(request.need.mem_rule) or f"{request.need.mem_mib}M"
+
+
+def _run_lines(run: Run) -> list[Pairs]:
+    lines: list[Pairs] = [[("Run", run.no), ("Created", moment(run.created)), ("Wanted", run.wanted.value)]]
+    for part in run.parts:
+        share = part.share
+        gpus = ",".join(map(str, share.gpu_indices)) or "none"
+        lines.append(
+            [
+                ("Node", share.node),
+                ("Phase", part.phase.value),
+                ("CPUs", share.cpus),
+                ("MemMiB", share.mem_mib),
+                ("GPUs", gpus),
+                ("Port", share.port),
+            ]
+        )
+    return lines
+
+
+# --- nodes and partitions
+
+
+def node_record(row: NodeRow) -> list[Pairs]:
+    """What `gctl show node` says of one node."""
+    node, found = row.node, row.node.inventory
+    lines: list[Pairs] = [
+        [("NodeName", node.name), ("State", state_word(row, compact=False).upper())],
+        [("NodeAddr", _or(node.address, "(null)")), ("NodeHostName", _or(found.hostname, "(null)"))],
+        [("OS", _or(found.os, "(null)")), ("Driver", _or(found.driver, "(null)")), ("Simulated", int(found.simulated))],
+        [("CPUAlloc", row.cpus_used), ("CPUTot", found.cpus)],
+        [("AllocMem", row.mem_used_mib), ("RealMemory", found.memory_mib)],
+        [("Gpus", len(found.gpus)), ("GpuModel", gpu_models(found.gpus)), ("GpuMap", gpu_map(row))],
+        [("Partitions", _or(",".join(row.partitions), "(null)"))],
+        [("AvailableFeatures", _or(",".join(row.features), "(null)"))],
+        [("Switches", _or(",".join(row.switches), "(null)"))],
+        [("Jobs", _or(",".join(map(str, row.jobs)), "(null)"))],
+        [("BootId", _or(node.boot_id, "(null)")), ("FirstSeen", moment(node.first_seen))],
+    ]
+    if node.drained:
+        by = f"{shown(node.drained_by)}@{moment(node.drained_at, UNKNOWN)}"
+        lines.append([("Reason", f"{node.drain_reason} [{by}]")])
+    if node.lost_at is not None:
+        lines.append([("LostAt", moment(node.lost_at))])
+    return lines
+
+
+def partition_record(partition: PartitionRow) -> list[Pairs]:
+    """What `gctl show partition` says of one partition."""
+    return [
+        [("PartitionName", partition.name), ("Default", "YES" if partition.default else "NO"), ("State", "UP")],
+        [("MaxTime", _limit(partition.max_time_s)), ("TotalNodes", len(partition.nodes))],
+        [("Nodes", fold(partition.nodes) if partition.nodes else "(null)")],
+    ]
