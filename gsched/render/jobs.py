@@ -11,8 +11,9 @@ from gsched.errors import BadRequest
 from gsched.protocol.messages import JobPage, JobRow
 from gsched.render.columns import Column
 from gsched.render.text import shown
-from gsched.render.times import UNLIMITED, moment, short_length
-from gsched.spec.nodelist import fold
+from gsched.render.times import moment
+from gsched.spec.durations import NO_LIMIT, squeue_limit, squeue_style
+from gsched.spec.nodelists import fold
 from gsched.values.ids import Instant
 from gsched.values.states import JobState
 
@@ -37,8 +38,8 @@ def job_columns(now: Instant) -> dict[str, Column[JobRow]]:
         "U": Column("UID", lambda row: str(row.uid), cut=False),
         "t": Column("ST", lambda row: row.state.compact, about="state, two letters"),
         "T": Column("STATE", lambda row: row.state.value),
-        "M": Column("TIME", lambda row: short_length(elapsed_s(row, now)), about="time it has run", cut=False),
-        "l": Column("TIME_LIMIT", lambda row: _limit(row.time_limit_s), cut=False),
+        "M": Column("TIME", lambda row: squeue_style(elapsed_s(row, now)), about="time it has run", cut=False),
+        "l": Column("TIME_LIMIT", lambda row: squeue_limit(row.time_limit_s), cut=False),
         "L": Column("TIME_LEFT", lambda row: _left(row, now), cut=False),
         "S": Column("START_TIME", lambda row: moment(_start(row)), about="start, or the planned one", cut=False),
         "e": Column("END_TIME", lambda row: moment(_end(row)), about="end, or the limit's", cut=False),
@@ -62,12 +63,9 @@ def elapsed_s(row: JobRow, now: Instant) -> int:
     return max(0, now - row.started) // 1000 if row.started >= 0 else 0
 
 
-def _limit(seconds: int) -> str:
-    return short_length(seconds) if seconds > 0 else UNLIMITED
-
-
 def _left(row: JobRow, now: Instant) -> str:
-    return short_length(row.time_limit_s - elapsed_s(row, now)) if row.time_limit_s > 0 else UNLIMITED
+    left_s = max(0, row.time_limit_s - elapsed_s(row, now))
+    return squeue_style(left_s) if row.time_limit_s > 0 else squeue_limit(NO_LIMIT)
 
 
 def _start(row: JobRow) -> int:

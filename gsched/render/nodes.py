@@ -10,8 +10,9 @@ from msgspec import Struct
 from gsched.protocol.messages import NodePage, NodeRow, PartitionRow
 from gsched.render.columns import Column
 from gsched.render.text import shown
-from gsched.render.times import moment, short_length
-from gsched.spec.nodelist import fold
+from gsched.render.times import moment
+from gsched.spec.durations import squeue_style
+from gsched.spec.nodelists import fold
 from gsched.values.node import Gpu, NodeState
 
 DEFAULT: Final = "%#P %.5a %.10l %.6D %.6t %N"
@@ -134,7 +135,7 @@ def _partition(partition: PartitionRow) -> str:
 
 
 def _limit(partition: PartitionRow) -> str:
-    return short_length(partition.max_time_s) if partition.max_time_s > 0 else "infinite"
+    return squeue_style(partition.max_time_s) if partition.max_time_s > 0 else "infinite"
 
 
 def _cpus(row: NodeRow) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from gsched.protocol.messages import JobShown, NodeRow, PartitionRow
 from gsched.render.nodes import gpu_map, gpu_models, state_word
 from gsched.render.text import quoted, shown
-from gsched.render.times import UNKNOWN, UNLIMITED, full_length, moment
-from gsched.spec.nodelist import fold
+from gsched.render.times import moment
+from gsched.spec.durations import sacct_limit, sacct_style
+from gsched.spec.nodelists import fold
 from gsched.values.job import Job, MemoryRule, Request
 from gsched.values.run import Run
 from gsched.values.states import JobState
@@ -48,9 +49,9 @@ def job_record(shown_job: JobShown) -> list[Pairs]:
         [("JobState", job.state.value), ("Reason", job.reason.value), ("Dependency", "(null)")],
         [("Detail", job.detail)] if job.detail else [],
         [("Requeue", int(spec.requeue)), ("Restarts", job.restarts), ("ExitCode", f"{job.exit_code}:{job.exit_signal}")],
-        [("RunTime", full_length(run_time_s(shown_job))), ("TimeLimit", _limit(request.time_limit_s))],
+        [("RunTime", sacct_style(run_time_s(shown_job))), ("TimeLimit", sacct_limit(request.time_limit_s))],
         [("SubmitTime", moment(job.submitted)), ("EligibleTime", moment(job.eligible))],
-        [("StartTime", moment(start, UNKNOWN)), ("EndTime", moment(_end(job, start), UNKNOWN))],
+        [("StartTime", moment(start, "Unknown")), ("EndTime", moment(_end(job, start), "Unknown"))],
         [("Partition", request.partition), ("SubmitHost", _or(spec.submit_host, "(null)"))],
         [("ReqNodeList", _or(fold(request.nodelist) if request.nodelist else "", "(null)")),
          ("ExcNodeList", _or(fold(request.exclude) if request.exclude else "", "(null)"))],
@@ -83,10 +84,6 @@ def _end(job: Job, start: int | None) -> int | None:
     if start is None or job.request.time_limit_s <= 0:
         return None
     return start + job.request.time_limit_s * 1000
-
-
-def _limit(seconds: int) -> str:
-    return full_length(seconds) if seconds > 0 else UNLIMITED
 
 
 def _sizes(request: Request) -> Pairs:
@@ -150,7 +147,7 @@ def node_record(row: NodeRow) -> list[Pairs]:
         [("BootId", _or(node.boot_id, "(null)")), ("FirstSeen", moment(node.first_seen))],
     ]
     if node.drained:
-        by = f"{shown(node.drained_by)}@{moment(node.drained_at, UNKNOWN)}"
+        by = f"{shown(node.drained_by)}@{moment(node.drained_at, "Unknown")}"
         lines.append([("Reason", f"{node.drain_reason} [{by}]")])
     if node.lost_at is not None:
         lines.append([("LostAt", moment(node.lost_at))])
@@ -161,6 +158,6 @@ def partition_record(partition: PartitionRow) -> list[Pairs]:
     """What `gctl show partition` says of one partition."""
     return [
         [("PartitionName", partition.name), ("Default", "YES" if partition.default else "NO"), ("State", "UP")],
-        [("MaxTime", _limit(partition.max_time_s)), ("TotalNodes", len(partition.nodes))],
+        [("MaxTime", sacct_limit(partition.max_time_s)), ("TotalNodes", len(partition.nodes))],
         [("Nodes", fold(partition.nodes) if partition.nodes else "(null)")],
     ]
