@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import signal as signals
 from collections.abc import Sequence
 
 import click
 
 from gsched.cli._common import command, fail, note, run, say
-from gsched.cli._jobs import job_ids, job_states, my_name, user_names
+from gsched.cli._selection import job_states, my_name, user_names
 from gsched.client.blocking import connect, new_request_id
-from gsched.errors import BadRequest, Conflict, from_code
+from gsched.errors import Conflict, from_code
 from gsched.protocol.messages import CancelJobs, JobResult
+from gsched.spec.jobids import parse_job_ids
+from gsched.spec.signals import parse_signal, signal_name
 
 
 @command("gcancel")
@@ -42,10 +43,10 @@ def gcancel(
         fail("say which jobs: ids, -u USER or --me", status=2)
     request = CancelJobs(
         request_id=new_request_id(),
-        jobs=job_ids(jobs) if jobs else (),
+        jobs=parse_job_ids(jobs) if jobs else (),
         user=_user(user, me or not jobs),
         states=job_states(states)[0] if states is not None else (),
-        signal=signal_number(signal) if signal is not None else 0,
+        signal=parse_signal(signal) if signal is not None else 0,
         batch_only=batch,
     )
     with connect() as client:
@@ -64,20 +65,11 @@ def _user(user: str | None, own: bool) -> str:
     return names[0]
 
 
-def signal_number(text: str) -> int:
-    """Read `USR1`, `SIGUSR1`, `usr1` or `10`. Raises BadRequest."""
-    word = text.upper().removeprefix("SIG")
-    try:
-        return signals.Signals(int(word)) if word.isdecimal() else signals.Signals[f"SIG{word}"]
-    except (ValueError, KeyError):
-        raise BadRequest(f"not a signal: {text!r}; expected a name such as USR1, TERM, INT, or its number") from None
-
-
 def _told(result: JobResult, request: CancelJobs, verbose: bool) -> int:
     """Say one job's result, where there is something to say; give its exit status."""
     if not result.code:
         if verbose:
-            done = f"signal {request.signal} sent" if request.signal else "cancelled"
+            done = f"{signal_name(request.signal)} sent" if request.signal else "cancelled"
             say("gcancel", f"job {result.job}: {result.text or done}")
         return 0
     error = from_code(result.code, result.text)

@@ -10,13 +10,23 @@ import click
 from click import argument, option
 
 from gsched.cli._common import fail, group, run, say
-from gsched.cli._jobs import job_ids
 from gsched.client.blocking import Client, connect, new_request_id
 from gsched.errors import BadRequest, NotFound, from_code
-from gsched.protocol.messages import DrainNode, HoldJobs, JobShown, ListJobs, ListNodes, NodeDead, Ping, ShowJob
+from gsched.protocol.messages import (
+    DrainNode,
+    HoldJobs,
+    JobShown,
+    ListJobs,
+    ListNodes,
+    NodeDead,
+    NodeReplaced,
+    Ping,
+    ShowJob,
+)
 from gsched.render.nodes import node_json, partition_json
 from gsched.render.records import Pairs, job_record, node_record, partition_record, record
 from gsched.render.text import json_text, shown
+from gsched.spec.jobids import parse_job_ids
 from gsched.spec.nodelists import expand, fold
 from gsched.values.ids import JobId, NodeName
 
@@ -29,7 +39,7 @@ def gctl() -> None:
 # --- show
 
 
-@gctl.group("show")
+@gctl.group("show", cls=type(gctl))  # the same answer to a wrong word
 def show() -> None:
     """Show a job, node or partition whole, or fold and unfold node lists."""
 
@@ -41,7 +51,7 @@ def show() -> None:
 def show_job(jobs: tuple[str, ...], oneliner: bool, as_json: bool) -> None:
     """Show jobs; without ids all that the controller remembers."""
     with connect() as client:
-        ids = job_ids(jobs) if jobs else _all_jobs(client)
+        ids = parse_job_ids(jobs) if jobs else _all_jobs(client)
         found = [client.call(ShowJob(id)) for id in ids]
     if as_json:
         click.echo(json_text({"jobs": [_job_json(job) for job in found]}))
@@ -140,7 +150,7 @@ def release(jobs: tuple[str, ...]) -> int:
 
 
 def _hold(jobs: tuple[str, ...], release: bool) -> int:
-    request = HoldJobs(request_id=new_request_id(), jobs=job_ids(jobs), release=release)
+    request = HoldJobs(request_id=new_request_id(), jobs=parse_job_ids(jobs), release=release)
     with connect() as client:
         results = client.call(request).results
     status = 0
@@ -174,14 +184,10 @@ def undrain(nodes: tuple[str, ...]) -> None:
 
 
 def _drain(nodes: tuple[str, ...], reason: str, undrain: bool) -> None:
-    request = DrainNode(request_id=new_request_id(), nodes=_node_names(nodes), reason=reason, undrain=undrain)
-    with connect() as client:
-        done = client.call(request)
-    if done.note:
-        click.echo(shown(done.note))
+    _told(DrainNode(request_id=new_request_id(), nodes=_node_names(nodes), reason=reason, undrain=undrain))
 
 
-@gctl.group("node")
+@gctl.group("node", cls=type(gctl))
 def node() -> None:
     """Tell what only a person can know about a node."""
 
@@ -193,11 +199,26 @@ def node_dead(name: str) -> None:
 
     If that is wrong, a job runs twice: pull the power first.
     """
+    _told(NodeDead(request_id=new_request_id(), node=_one_node(name)))
+
+
+@node.command("replace")
+@argument("name")
+def node_replace(name: str) -> None:
+    """Let another machine come under a node's name, after the one behind it was changed."""
+    _told(NodeReplaced(request_id=new_request_id(), node=_one_node(name)))
+
+
+def _one_node(name: str) -> NodeName:
     names = expand(name)
     if len(names) != 1:
         raise BadRequest(f"one node at a time: {name!r} names {len(names)}")
+    return names[0]
+
+
+def _told(request: DrainNode | NodeDead | NodeReplaced) -> None:
     with connect() as client:
-        done = client.call(NodeDead(request_id=new_request_id(), node=names[0]))
+        done = client.call(request)
     if done.note:
         click.echo(shown(done.note))
 

@@ -8,13 +8,14 @@ import click
 from msgspec.structs import replace
 
 from gsched.cli._common import command, fail, run, warn
-from gsched.cli._jobs import job_ids, job_states, my_name, user_names
+from gsched.cli._selection import job_states, my_name, user_names
 from gsched.client.blocking import connect
 from gsched.errors import NotFound
 from gsched.protocol.messages import JobPage, JobRow, ListJobs
 from gsched.render.columns import Format, parse_format
 from gsched.render.jobs import DEFAULT, DEFAULT_SORT, LONG, START, job_columns, queue_json, sort_jobs
 from gsched.render.text import json_text
+from gsched.spec.jobids import parse_job_ids
 from gsched.values.ids import Instant
 from gsched.values.states import JobState
 
@@ -77,7 +78,7 @@ def _request(states: str | None, jobs: str | None, users: tuple[str, ...], start
     if start and states is None:
         wanted = (JobState.PENDING,)
     return ListJobs(
-        jobs=job_ids([jobs]) if jobs is not None else (),
+        jobs=parse_job_ids([jobs]) if jobs is not None else (),
         user=users[0] if len(users) == 1 else "",
         states=wanted,
         all_states=every,

@@ -74,6 +74,15 @@ class SwitchSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     switches: tuple[str, ...] = ()
 
 
+class LocalAgentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One node of a local cluster: the agent that `gsched up` starts on this machine. Read by nothing else."""
+
+    node: NodeName
+    listen: str  # 127.0.0.1:PORT, streams of steps
+    ports: str = "20000-29999"  # rendezvous ports that this agent may give out
+    simulate: str = ""  # "8xH100-SXM"; "" = what this machine has
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     cluster: ClusterSettings = ClusterSettings()
     controller: ControllerSettings = ControllerSettings()
@@ -84,3 +93,4 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     partitions: tuple[PartitionSettings, ...] = (PartitionSettings(name="main", default=True),)
     nodes: tuple[NodeSettings, ...] = ()  # declared nodes; others may join
     switches: tuple[SwitchSettings, ...] = ()
+    local_agents: tuple[LocalAgentSettings, ...] = ()

@@ -1,8 +1,8 @@
 """The format language of squeue -o and sinfo -o: `%[.|-][width|#]letter`, anything else as written.
 
-`%8j` pads or cuts on the right to 8 characters, `%.8j` pads on the left, `%-8j` is `%8j` spelled out, `%#N` is as wide as
-its longest cell, `%i` is as wide as it needs, `%%` is a percent sign. Ids and numbers are padded, never cut: half a
-job id is a wrong job id.
+`%8j` pads or cuts on the right to 8 characters, `%.8j` pads on the left, `%-8j` is `%8j` spelled out, `%#N` is as
+wide as its longest cell, `%i` is as wide as it needs, `%%` is a percent sign. Ids and numbers are padded, never cut,
+for half a job id is a wrong job id; headers are cut, as squeue's.
 """
 
 from __future__ import annotations
@@ -50,12 +50,9 @@ class Format(Struct, Generic[Row], frozen=True):
         """Give the header line, if wanted, and one line a row."""
         cells, rows = self._fitted(rows)
         if header:
-            yield self._line(cells, [cell.column.header for cell in cells])
+            yield "".join([c.before + _fit(c.column.header, c, cut=True) for c in cells]) + self.after
         for row in rows:
-            yield self._line(cells, [cell.column.value(row) for cell in cells])
-
-    def _line(self, cells: Sequence[Cell[Row]], values: Sequence[str]) -> str:
-        return "".join([c.before + _fit(v, c) for c, v in zip(cells, values, strict=True)]) + self.after
+            yield "".join([c.before + _fit(c.column.value(row), c, c.column.cut) for c in cells]) + self.after
 
     def _fitted(self, rows: Iterable[Row]) -> tuple[Sequence[Cell[Row]], Iterable[Row]]:
         """Turn each `#` into the width that its header and cells need."""
@@ -72,12 +69,12 @@ def _widened(cell: Cell[Row], rows: Sequence[Row]) -> Cell[Row]:
     return Cell(before=cell.before, column=cell.column, width=width, widest=False, right=cell.right)
 
 
-def _fit(text: str, cell: Cell[Row]) -> str:
+def _fit(text: str, cell: Cell[Row], cut: bool) -> str:
     width = cell.width
     if not width:
         return text
     if len(text) >= width:
-        return text[:width] if cell.column.cut else text
+        return text[:width] if cut else text
     return text.rjust(width) if cell.right else text.ljust(width)
 
 

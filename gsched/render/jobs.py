@@ -129,7 +129,9 @@ def sort_jobs(rows: list[JobRow], keys: str) -> None:
     for word in keys.split(","):
         letter = word.strip().lstrip("+-")
         if letter not in _SORT_KEYS:
-            raise BadRequest(f"cannot sort by {word!r}; sort keys are {' '.join(_SORT_KEYS)}, '-' before one reverses it")
+            raise BadRequest(
+                f"cannot sort by {word!r}; sort keys are {' '.join(_SORT_KEYS)}, '-' before one reverses it"
+            )
         order.append((_SORT_KEYS[letter], word.strip().startswith("-")))
     for key, descending in reversed(order):
         rows.sort(key=key, reverse=descending)

@@ -48,7 +48,7 @@ def job_record(shown_job: JobShown) -> list[Pairs]:
         [("UserId", f"{job.user}({job.uid})"), ("GroupId", job.gid)],
         [("JobState", job.state.value), ("Reason", job.reason.value), ("Dependency", "(null)")],
         [("Detail", job.detail)] if job.detail else [],
-        [("Requeue", int(spec.requeue)), ("Restarts", job.restarts), ("ExitCode", f"{job.exit_code}:{job.exit_signal}")],
+        [("Requeue", int(spec.requeue)), ("Restarts", job.restarts), ("ExitCode", _exit(job))],
         [("RunTime", sacct_style(run_time_s(shown_job))), ("TimeLimit", sacct_limit(request.time_limit_s))],
         [("SubmitTime", moment(job.submitted)), ("EligibleTime", moment(job.eligible))],
         [("StartTime", moment(start, "Unknown")), ("EndTime", moment(_end(job, start), "Unknown"))],
@@ -68,6 +68,10 @@ def job_record(shown_job: JobShown) -> list[Pairs]:
     if run is not None:
         lines += _run_lines(run)
     return [line for line in lines if line]
+
+
+def _exit(job: Job) -> str:
+    return f"{job.exit_code}:{job.exit_signal}"
 
 
 def run_time_s(shown_job: JobShown) -> int:
@@ -147,7 +151,7 @@ def node_record(row: NodeRow) -> list[Pairs]:
         [("BootId", _or(node.boot_id, "(null)")), ("FirstSeen", moment(node.first_seen))],
     ]
     if node.drained:
-        by = f"{shown(node.drained_by)}@{moment(node.drained_at, "Unknown")}"
+        by = f"{shown(node.drained_by)}@{moment(node.drained_at, 'Unknown')}"
         lines.append([("Reason", f"{node.drain_reason} [{by}]")])
     if node.lost_at is not None:
         lines.append([("LostAt", moment(node.lost_at))])

@@ -1,36 +1,14 @@
-"""How commands name jobs, states and users: `12,14`, `PD,RUNNING`, `alice,1000`."""
+"""How commands choose jobs by state and by user: `PD,RUNNING`, `alice,1000`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Final
 
 from gsched.errors import BadRequest
-from gsched.values.ids import JobId
 from gsched.values.states import JobState
 
 _BY_WORD: Final = {word: state for state in JobState for word in (state.value, state.compact)}
-_ID_MAX: Final = 2**53  # what any reader of our JSON can hold
-
-
-def job_ids(words: Iterable[str]) -> tuple[JobId, ...]:
-    """Read job ids, one a word or with commas between; each once, in order. Raises BadRequest."""
-    ids: dict[JobId, None] = {}
-    for word in words:
-        for part in word.split(","):
-            ids[_job_id(part.strip())] = None
-    return tuple(ids)
-
-
-def _job_id(text: str) -> JobId:
-    if text.isascii() and text.isdigit() and 0 < int(text[:20]) <= _ID_MAX:
-        return JobId(int(text))
-    stem = text.split(".")[0].split("_")[0]
-    if stem != text and stem.isascii() and stem.isdigit():
-        kind = "steps" if "." in text else "array elements"
-        raise BadRequest(f"job id {text!r}: {kind} cannot be named here; say the job, {stem}")
-    raise BadRequest(f"not a job id: {text!r}; expected a number as gsub printed it, or several with commas between")
 
 
 def job_states(text: str) -> tuple[tuple[JobState, ...], bool]:
