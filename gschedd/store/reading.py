@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, exists, func, or_, select
@@ -16,6 +17,7 @@ from gschedd.store import schema
 from gschedd.store.rows import key_text, value_of
 
 PAGE_MAX: Final = 1000  # rows
+_IDS_MAX: Final = 500  # an older SQLite takes 999 parameters in a statement
 _INT_MAX: Final = 2**63 - 1  # what a column holds; a request may carry more
 
 
@@ -59,25 +61,41 @@ def load(connection: Connection, term: Term, now: Instant, min_job_age_s: int, a
 def accounting(connection: Connection, request: Accounting, now: Instant) -> AcctPage:
     """Answer one page of gacct: jobs in id order, with their runs and steps."""
     limit = max(1, min(request.limit, PAGE_MAX))
-    jobs = schema.jobs
-    found = connection.execute(
-        select(jobs.c.id, jobs.c.body).where(*_asked(connection, request)).order_by(jobs.c.id).limit(limit + 1)
-    ).all()
-    more = len(found) > limit
-    page = tuple(value_of(body, Job, f"job {id}") for id, body in found[:limit])
-    ids = [job.id for job in page]
-    runs: dict[JobId, list[Run]] = {id: [] for id in ids}
-    for run in _runs(connection, schema.runs.c.job.in_(ids)):
-        runs[run.job].append(run)
-    steps: dict[JobId, list[Step]] = {id: [] for id in ids}
-    for step in _steps(connection, schema.steps.c.job.in_(ids)) if request.steps else ():
-        steps[step.job].append(step)
+    found = _jobs(connection, request, limit + 1)
+    page = found[:limit]
+    runs: dict[JobId, list[Run]] = {job.id: [] for job in page}
+    steps: dict[JobId, list[Step]] = {job.id: [] for job in page}
+    for ids in _chunks([job.id for job in page]):
+        for run in _runs(connection, schema.runs.c.job.in_(ids)):
+            runs[run.job].append(run)
+        for step in _steps(connection, schema.steps.c.job.in_(ids)) if request.steps else ():
+            steps[step.job].append(step)
     rows = []
     for job in page:
         shown = tuple(runs[job.id] if request.duplicates else runs[job.id][-1:])
         numbers = {run.no for run in shown}
         rows.append(AcctJob(job, shown, tuple(step for step in steps[job.id] if step.run in numbers)))
-    return AcctPage(tuple(rows), more, now)
+    return AcctPage(tuple(rows), len(found) > limit, now)
+
+
+def _jobs(connection: Connection, request: Accounting, limit: int) -> list[Job]:
+    """The first `limit` jobs that the request asks for."""
+    jobs = schema.jobs
+    query = select(jobs.c.id, jobs.c.body).where(*_asked(connection, request)).order_by(jobs.c.id)
+    if not request.jobs:
+        found = connection.execute(query.limit(limit)).all()
+    else:
+        found = []
+        for ids in _chunks(sorted({id for id in request.jobs if request.after < id <= _INT_MAX})):
+            if len(found) < limit:
+                found += connection.execute(query.where(jobs.c.id.in_(ids))).all()
+    return [value_of(body, Job, f"job {id}") for id, body in found[:limit]]
+
+
+def _chunks(ids: list[JobId]) -> Iterator[list[JobId]]:
+    """Cut a list of ids into pieces that fit into one statement."""
+    for start in range(0, len(ids), _IDS_MAX):
+        yield ids[start : start + _IDS_MAX]
 
 
 def _asked(connection: Connection, request: Accounting) -> list[ColumnElement[bool]]:
@@ -87,9 +105,8 @@ def _asked(connection: Connection, request: Accounting) -> list[ColumnElement[bo
     if request.user:
         asked.append(jobs.c.username == key_text(request.user))
     if request.states:
-        asked.append(jobs.c.state.in_([state.value for state in request.states]))
+        asked.append(jobs.c.state.in_(sorted({state.value for state in request.states})))
     if request.jobs:
-        asked.append(jobs.c.id.in_([id for id in request.jobs if 0 < id <= _INT_MAX]))
         return asked
     if request.until:
         asked.append(jobs.c.submitted < _fit(request.until))

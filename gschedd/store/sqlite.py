@@ -92,7 +92,7 @@ def cut_after(connection: Connection, seconds: float) -> None:
     """Make the connection's statements fail with SQLITE_INTERRUPT once `seconds` have passed from now."""
     deadline = time.monotonic() + seconds
     raw: Any = connection.connection.dbapi_connection  # Any: the driver's own connection
-    raw.set_progress_handler(lambda: time.monotonic() > deadline, 20_000)
+    raw.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
 
 
 def interrupted(error: DBAPIError) -> bool:
@@ -100,7 +100,7 @@ def interrupted(error: DBAPIError) -> bool:
 
 
 def fold_log(connection: Connection) -> None:
-    """Copy the write-ahead log into the database and sync it. Raises StoreUnavailable if a reader is in the way.
+    """Copy the write-ahead log into the database and sync it. StoreUnavailable if another connection is in the way.
 
     After a failed sync the kernel may call pages clean that never reached the disk, so what a new connection finds in
     the log proves nothing until it has been written once more.
@@ -108,4 +108,4 @@ def fold_log(connection: Connection) -> None:
     raw: Any = connection.connection.dbapi_connection
     busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
-        raise StoreUnavailable("the database is being read: its log can't be folded in yet")
+        raise StoreUnavailable("the database is locked by another reader or writer: its log can't be folded in yet")
