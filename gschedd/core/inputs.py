@@ -53,6 +53,7 @@ class Policy(Struct, frozen=True):
     planned_starts: int = 1  # how many blocked jobs get one; later jobs may not delay them
     strict_order: bool = False  # no job passes one that waits (while nodes are still coming back after a start)
     seed: int = 0
+    kill_time_s: int = 60  # an expected end that has passed counts as this long from now
 
 
 class Start(Struct, frozen=True):

@@ -1,0 +1,44 @@
+"""Why a job waits, in Slurm's reason and a few words."""
+
+from __future__ import annotations
+
+from gsched.values.ids import JobId, NodeName
+from gsched.values.job import Request
+from gsched.values.states import Reason
+from gschedd.core.kernels.arrays import (
+    VERDICT_IMPOSSIBLE,
+    VERDICT_NOT_AVAILABLE,
+    VERDICT_PRIORITY,
+)
+
+
+def wait_for(
+    verdict: int,
+    request: Request,
+    found: int,
+    above: JobId | None,
+    known_nodes: tuple[NodeName, ...],
+    down: frozenset[NodeName],
+) -> tuple[Reason, str]:
+    """Reason and detail of a verdict. found: nodes that hold a member now. above: the highest planned job."""
+    if not known_nodes:
+        return Reason.NODES_UNKNOWN, "no node is known yet"
+    if verdict == VERDICT_IMPOSSIBLE:
+        return Reason.BAD_CONSTRAINTS, f"no set of the known nodes can hold it any more: {_wanted(request)}"
+    if verdict == VERDICT_NOT_AVAILABLE:
+        named = [name for name in request.nodelist if name in down]
+        if named:
+            return Reason.REQ_NODE_NOT_AVAIL, f"drained or away: {', '.join(named)}"
+        return Reason.REQ_NODE_NOT_AVAIL, f"too few nodes are up that can hold it: {_wanted(request)}"
+    if verdict == VERDICT_PRIORITY:
+        return Reason.PRIORITY, "would delay a job above" if above is None else f"would delay job {above}"
+    return Reason.RESOURCES, f"{_wanted(request)}: {found} such free now"
+
+
+def _wanted(request: Request) -> str:
+    """What it needs: nodes, and what of each."""
+    need = request.need
+    nodes = max(request.nodes_min, len(set(request.nodelist)))
+    parts = [f"{need.gpus} GPU{'s' if need.gpus > 1 else ''}"] if need.gpus else []
+    parts.append(f"{need.cpus} core{'s' if need.cpus > 1 else ''}")
+    return f"needs {nodes} node{'s' if nodes > 1 else ''} with {', '.join(parts)} each"
