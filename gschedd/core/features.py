@@ -1,19 +1,16 @@
-"""Which nodes a request may use by its static constraints: partition, features, GPU model, names."""
+"""Which nodes and GPUs a request may use by what never changes in a pass: features and the GPU's model."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from gsched.spec.constraints import parse_constraint
 from gsched.values.node import Inventory
 
 
 def features_match(constraint: str, features: Collection[str]) -> bool:
-    """Whether a node with these features meets `a&b`, `a|b`, `a&b|c`; & binds tighter. "" is met by every node."""
-    if not constraint:
-        return True
-    return any(
-        all(word.strip() in features for word in alternative.split("&")) for alternative in constraint.split("|")
-    )
+    """Whether a node with these features meets the constraint. The text was read once already, at submit."""
+    return parse_constraint(constraint).met_by(features)
 
 
 def model_mask(wanted: str, inventory: Inventory) -> int:

@@ -17,9 +17,12 @@ from gsched.values.node import Link
 from gschedd.core.features import all_gpus, features_match, model_mask
 from gschedd.core.inputs import Availability, HoldInput, NodeInput, QueueInput
 from gschedd.core.kernels.arrays import (
+    AVOIDED,
+    MAY,
     MEMORY_ALL,
     MEMORY_EXACT,
     MEMORY_SHARE,
+    MUST,
     SOMEDAY,
     ClassArrays,
     Int64s,
@@ -259,16 +262,19 @@ class _Filters:
         self._by_place: dict[tuple[str, str], np.typing.NDArray[np.uint8]] = {}
 
     def row(self, request: Request, avoid: tuple[NodeName, ...]) -> int:
-        """Row of 0 (never), 1 (may), 2 (must be in) for each node."""
+        """Row of what each node is to the request: 0, or MAY, MUST and AVOIDED."""
         key = (request.partition, request.constraint, request.nodelist, request.exclude, avoid)
         if key not in self._row_of:
             row = self._place(request.partition, request.constraint).copy()
             for name in request.nodelist:
                 if name in self._index and row[self._index[name]]:
-                    row[self._index[name]] = 2
-            for name in (*request.exclude, *avoid):
+                    row[self._index[name]] |= MUST
+            for name in request.exclude:
                 if name in self._index:
                     row[self._index[name]] = 0
+            for name in avoid:
+                if name in self._index and row[self._index[name]]:
+                    row[self._index[name]] |= AVOIDED
             self._row_of[key] = len(self.rows)
             self.rows.append(row)
         return self._row_of[key]
@@ -276,7 +282,10 @@ class _Filters:
     def _place(self, partition: str, constraint: str) -> np.typing.NDArray[np.uint8]:
         if (partition, constraint) not in self._by_place:
             self._by_place[partition, constraint] = np.array(
-                [partition in node.partitions and features_match(constraint, node.features) for node in self._ordered],
+                [
+                    MAY * (partition in node.partitions and features_match(constraint, node.features))
+                    for node in self._ordered
+                ],
                 dtype=np.uint8,
             )
         return self._by_place[partition, constraint]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from gschedd.core.kernels.arrays import (
+    AVOIDED,
     FOREVER,
+    MUST,
     SOMEDAY,
     Ahead,
     ClassArrays,
@@ -96,7 +98,7 @@ def _earliest_nb(
         end = window_end_nb(t, limit)
         found, required, _, _ = scan_nb(nodes, classes, c, held, ahead, t, end, now, scan)
         if found >= classes.least[c] and required >= classes.required[c]:
-            return t  # type: ignore[no-any-return]
+            return int(t)
     return -1
 
 
@@ -109,18 +111,19 @@ def _bound_nb(nodes: NodeArrays, classes: ClassArrays, c: int, held: Held, scan:
     required = 0
     for n in range(nodes.up.shape[0]):
         eligible = classes.eligible[row, n]
-        scan.when[n] = node_when_nb(nodes, classes, c, held, n, now) if eligible and nodes.up[n] else -1
+        takes = eligible and not eligible & AVOIDED and nodes.up[n]
+        scan.when[n] = node_when_nb(nodes, classes, c, held, n, now) if takes else -1
         if scan.when[n] < 0:
             continue
         scan.key[rows] = scan.when[n]
         rows += 1
-        if eligible == 2:
+        if eligible & MUST:
             required += 1
             bound = max(bound, scan.when[n])
     if rows < classes.least[c] or required < classes.required[c]:
         return -1
     scan.key[:rows].sort()
-    return max(bound, scan.key[classes.least[c] - 1])  # type: ignore[no-any-return]
+    return int(max(bound, scan.key[classes.least[c] - 1]))
 
 
 @kernel

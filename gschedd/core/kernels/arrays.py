@@ -19,6 +19,9 @@ FOREVER: Final = SOMEDAY + 1  # the end of a window that also covers SOMEDAY
 MEMORY_EXACT: Final = 0
 MEMORY_SHARE: Final = 1
 MEMORY_ALL: Final = 2
+MAY: Final = 1  # the node meets the static constraints
+MUST: Final = 2  # it is named: must be in
+AVOIDED: Final = 4  # not now: a launch of the job failed there
 
 
 class NodeArrays(NamedTuple):
@@ -61,7 +64,7 @@ class ClassArrays(NamedTuple):
     row: Int64s  # (c,) row in `eligible`
     gpu_row: Int64s  # (c,) row in `usable`
     required: Int64s  # (c,) how many nodes must be in
-    eligible: Bytes  # (rows, n) 0 = never, 1 = may, 2 = must be in
+    eligible: Bytes  # (rows, n) 0 = never, else bits: MAY, MUST, AVOIDED
     usable: Int64s  # (gpu_rows, n) mask of GPUs of the wanted model
 
 

@@ -48,7 +48,7 @@ def subset_class_nb(links: LinkArrays, kind: int, mask: int, count: int) -> int:
     """Class of the worst link in the best subset of `count` GPUs within `mask`; 0 where links do not matter."""
     if count < 2 or links.offset[kind] < 0:
         return 0
-    return links.best[links.best_offset[kind] + mask * (links.gpus[kind] + 1) + count]  # type: ignore[no-any-return]
+    return int(links.best[links.best_offset[kind] + mask * (links.gpus[kind] + 1) + count])
 
 
 @kernel

@@ -7,7 +7,7 @@ lowest index. Jobs of one GPU or none begin at best fit.
 
 from __future__ import annotations
 
-from gschedd.core.kernels.arrays import Ahead, ClassArrays, Held, LinkArrays, NodeArrays, Scan
+from gschedd.core.kernels.arrays import AVOIDED, MUST, Ahead, ClassArrays, Held, LinkArrays, NodeArrays, Scan
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.links import subset_class_nb
 from gschedd.core.kernels.room import memory_need_nb, popcount_nb, room_nb
@@ -41,12 +41,12 @@ def scan_nb(
     for n in range(nodes.up.shape[0]):
         fits = 0
         eligible = classes.eligible[row, n]
-        if eligible and nodes.up[n]:
+        if eligible and not eligible & AVOIDED and nodes.up[n]:
             if start == now:
                 gpus, cores, memory = nodes.free_gpus[n], nodes.free_cores[n], nodes.free_memory[n]
                 fits = member_fits_nb(nodes, classes, c, n, gpus, cores, memory)
                 unplanned += fits
-                unplanned_required += 1 if fits and eligible == 2 else 0
+                unplanned_required += 1 if fits and eligible & MUST else 0
             if ahead.head[n] >= 0 or start != now:
                 gpus, cores, memory = room_nb(nodes, held, ahead, n, start, end)
                 fits = member_fits_nb(nodes, classes, c, n, gpus, cores, memory)
@@ -54,11 +54,11 @@ def scan_nb(
                 found += 1
                 scan.gpus[n] = gpus & classes.usable[gpu_row, n] if need_gpus else gpus
                 scan.cores[n] = cores - need_cores
-                required += 1 if eligible == 2 else 0
+                required += 1 if eligible & MUST else 0
         scan.fits[n] = fits
         scan.late[n] = 0
         scan.before[n + 1] = scan.before[n] + fits
-        scan.must[n + 1] = scan.must[n] + (1 if fits and eligible == 2 else 0)
+        scan.must[n + 1] = scan.must[n] + (1 if fits and eligible & MUST else 0)
     return found, required, unplanned, unplanned_required
 
 
@@ -199,10 +199,10 @@ def _node_key_nb(nodes: NodeArrays, links: LinkArrays, classes: ClassArrays, c: 
     need = classes.gpus[c]
     leaf = nodes.domain[0, n]
     around = scan.before[nodes.first[0, leaf + 1]] - scan.before[nodes.first[0, leaf]]
-    key = 0 if classes.eligible[classes.row[c], n] == 2 else 1
+    key = 0 if classes.eligible[classes.row[c], n] & MUST else 1
     key = key << 1 | scan.late[n]
     key = key << 6 | min(subset_class_nb(links, nodes.links[n], scan.gpus[n], need), 63)
     key = key << 6 | min(popcount_nb(scan.gpus[n]) - need, 63)
     key = key << 15 | min(scan.cores[n], 32767)
     key = key << 12 | min(around, 4095)
-    return key << 20 | n  # type: ignore[no-any-return]
+    return int(key << 20 | n)

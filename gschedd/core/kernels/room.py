@@ -21,13 +21,13 @@ def memory_need_nb(nodes: NodeArrays, classes: ClassArrays, c: int, n: int) -> i
     """Memory (MiB) that a member of class c takes on node n; shares are rounded down, so they always add up."""
     rule = classes.memory_rule[c]
     if rule == MEMORY_EXACT:
-        return classes.memory[c]  # type: ignore[no-any-return]
+        return int(classes.memory[c])
     if rule == MEMORY_ALL:
-        return nodes.memory[n]  # type: ignore[no-any-return]
+        return int(nodes.memory[n])
     gpus = classes.gpus[c]
     if gpus > 0:
-        return nodes.memory[n] * gpus // max(popcount_nb(nodes.gpus[n]), 1)  # type: ignore[no-any-return]
-    return nodes.memory[n] * classes.cores[c] // max(nodes.cores[n], 1)  # type: ignore[no-any-return]
+        return int(nodes.memory[n] * gpus // max(popcount_nb(nodes.gpus[n]), 1))
+    return int(nodes.memory[n] * classes.cores[c] // max(nodes.cores[n], 1))
 
 
 @kernel

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from gschedd.core.kernels.ahead import plan_ahead_nb, window_end_nb
 from gschedd.core.kernels.arrays import (
+    AVOIDED,
     FOREVER,
+    MUST,
     SOMEDAY,
     VERDICT_IMPOSSIBLE,
     VERDICT_NOT_AVAILABLE,
@@ -93,10 +95,10 @@ def _outlook_nb(nodes: NodeArrays, classes: ClassArrays, c: int) -> int:
         if popcount_nb(usable) < classes.gpus[c]:
             continue
         ever += 1
-        ever_required += 1 if eligible == 2 else 0
-        if nodes.up[n] and popcount_nb(usable & nodes.healthy[n]) >= classes.gpus[c]:
+        ever_required += 1 if eligible & MUST else 0
+        if nodes.up[n] and not eligible & AVOIDED and popcount_nb(usable & nodes.healthy[n]) >= classes.gpus[c]:
             up += 1
-            up_required += 1 if eligible == 2 else 0
+            up_required += 1 if eligible & MUST else 0
     if ever < classes.least[c] or ever_required < classes.required[c]:
         return VERDICT_IMPOSSIBLE
     if up < classes.least[c] or up_required < classes.required[c]:
