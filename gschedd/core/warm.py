@@ -1,0 +1,38 @@
+"""Compile every kernel that a pass uses, or load it from the cache: once, before the first real pass."""
+
+from __future__ import annotations
+
+from gsched.values.ids import Instant, JobId, NodeName, RunKey, RunNo
+from gsched.values.job import NodeNeed, Request
+from gsched.values.node import Gpu, Inventory
+from gsched.values.run import NodeShare
+from gschedd.core.inputs import HoldInput, NodeInput, Policy, QueueInput
+from gschedd.core.plan import plan
+from gschedd.core.snapshot import build_snapshot
+
+
+def compile_kernels() -> None:
+    """Run one small pass that starts a job and plans another. Dtypes never vary, so this makes every signature."""
+    inventory = Inventory(
+        cpus=8,
+        memory_mib=8000,
+        gpus=tuple(Gpu(index=i, uuid=f"GPU-{i}", model="model", memory_mib=1000) for i in range(2)),
+    )
+    nodes = [NodeInput(NodeName(f"n{i}"), inventory, ("main",)) for i in range(2)]
+    hold = HoldInput(RunKey(JobId(1), RunNo(1)), (NodeShare(NodeName("n0"), cpus=1, mem_mib=1, gpus=1),), Instant(100))
+    gang, small = _request(nodes=2, gpus=2), _request(nodes=1, gpus=1)
+    queue = [QueueInput(JobId(2), gang), QueueInput(JobId(3), small)]
+    plan(build_snapshot(nodes, [hold], queue), Policy(), Instant(0))
+
+
+def _request(nodes: int, gpus: int) -> Request:
+    return Request(
+        partition="main",
+        nodes_min=nodes,
+        nodes_max=nodes,
+        ntasks=nodes,
+        tasks_per_node=1,
+        cpus_per_task=1,
+        need=NodeNeed(cpus=1, gpus=gpus),
+        time_limit_s=1,
+    )
