@@ -4,6 +4,7 @@
     [[partition]] name nodes default max_time_s default_time_s      nodes as a list: "n[1-4]", or ["n[1-4]", "x1"]
     [[node]]      name features                                     name as a list: one entry may declare many nodes
     [[switch]]    name nodes | switches                             a leaf names nodes, the others name switches
+    [[local_agent]] name listen ports simulate                      what `gsched up` starts; written by it
 
 What is left out has its default. `checks.py` holds the rules between keys.
 """
@@ -23,6 +24,7 @@ from gsched.config.settings import (
     ClusterSettings,
     ControllerSettings,
     LimitSettings,
+    LocalAgentSettings,
     NodeSettings,
     PartitionSettings,
     SchedulerSettings,
@@ -39,6 +41,7 @@ LISTS: Final[Mapping[str, type[msgspec.Struct]]] = {
     "partition": PartitionSettings,
     "node": NodeSettings,
     "switch": SwitchSettings,
+    "local_agent": LocalAgentSettings,
 }
 
 _S = TypeVar("_S", bound=msgspec.Struct)
@@ -74,6 +77,9 @@ def parse(text: str, source: str = "gsched.toml") -> Settings:
         partitions=_with_default(partitions) or Settings().partitions,
         nodes=tuple(node for at, entry in _entries(source, "node", tables) for node in _nodes(source, at, entry)),
         switches=tuple(_switch(source, at, entry) for at, entry in _entries(source, "switch", tables)),
+        local_agents=tuple(
+            _struct(source, at, entry, LocalAgentSettings) for at, entry in _entries(source, "local_agent", tables)
+        ),
     )
     check(settings, source)
     return settings

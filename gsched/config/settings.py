@@ -77,7 +77,7 @@ class SwitchSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class LocalAgentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One node of a local cluster: the agent that `gsched up` starts on this machine. Read by nothing else."""
 
-    node: NodeName
+    name: NodeName
     listen: str  # 127.0.0.1:PORT, streams of steps
     ports: str = "20000-29999"  # rendezvous ports that this agent may give out
     simulate: str = ""  # "8xH100-SXM"; "" = what this machine has
