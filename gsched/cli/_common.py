@@ -48,7 +48,11 @@ class CommandFailed(GschedError):
 
 
 def command(
-    name: str, *, interspersed: bool = True, epilog: str | None = None
+    name: str,
+    *,
+    interspersed: bool = True,
+    epilog: str | None = None,
+    cls: type[click.Command] = click.Command,
 ) -> Callable[[Callable[..., int | None]], click.Command]:
     """Declare a function as a command: `click.command` with `--help` and `-V, --version`.
 
@@ -57,7 +61,7 @@ def command(
     settings = {"allow_interspersed_args": interspersed, "max_content_width": 110}
 
     def declare(function: Callable[..., int | None]) -> click.Command:
-        made = click.command(name, context_settings=settings, epilog=epilog)(function)
+        made = click.command(name, cls=cls, context_settings=settings, epilog=epilog)(function)
         return _with_version(made)
 
     return declare

@@ -105,6 +105,7 @@ class Welcome(Struct, tag="ctl.welcome", frozen=True):
     heartbeat_s: int
     ticket_key: bytes  # this node's: it checks stream tickets with it
     owner_uid: int | None = None  # a local cluster's: jobs of no other uid
+    comeback_s: float = 1.0  # after an outage agents come back with full jitter over up to so many seconds
     whole: tuple[WantedRun, ...] = ()  # the wanted set; what is not in it is purged
 
 

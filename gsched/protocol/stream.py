@@ -17,6 +17,11 @@ class TaskSpec(Struct, frozen=True):
     environment: dict[str, str]  # what differs from the step's
 
 
+def stream_name(rank: int, error: bool) -> str:
+    """How a task's output (or error output) is called in OpenStep.offsets."""
+    return f"{rank}.err" if error else f"{rank}.out"
+
+
 class OpenStep(Struct, tag="step.open", frozen=True, kw_only=True):
     """Start a step's tasks on this node; the same step opened again is joined, never started twice."""
 

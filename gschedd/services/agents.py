@@ -69,6 +69,7 @@ def arrive(change: StateChange, session: int, certified: NodeName, hello: AgentH
             heartbeat_s=state.settings.times.heartbeat_s,
             ticket_key=node_key(secret, name),
             owner_uid=state.settings.cluster.owner_uid,
+            comeback_s=min(60.0, max(1.0, len(state.nodes) / 200)),
             whole=wanted_set(change, name),
         ),
     )
