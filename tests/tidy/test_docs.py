@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from gsched.errors import GschedError
 from tests.tidy.source import ROOT, modules, where
 
 CONF = ROOT / "conf" / "gsched.toml"
+SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+# Those whose module stands already.
+COMMANDS = sorted(name for name, at in SCRIPTS.items() if (ROOT / f"{at.split(':')[0].replace('.', '/')}.py").exists())
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -72,6 +77,15 @@ def test_the_architecture_page_has_a_line_for_every_folder() -> None:
     folders = {path.parent.relative_to(ROOT) for path in modules()}
     tops = {f.parts[1] for f in folders if len(f.parts) == 2}
     assert not [name for name in sorted(tops) if not re.search(rf"(?m)^  {name}/ ", text)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_that_names_its_options(command: str) -> None:
+    page = (ROOT / "docs" / "manual" / f"{command}.md").read_text()
+    call = f"import sys; from {SCRIPTS[command].replace(':', ' import ')}; sys.exit(main(['--help']))"
+    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True)
+    options = set(re.findall(r"(?<=[ ,])--[a-z][a-z-]+", done.stdout)) - {"--help", "--version"}
+    assert not [option for option in sorted(options) if option not in page]
 
 
 def _errors(root: type[GschedError]) -> list[type[GschedError]]:
