@@ -1,0 +1,109 @@
+"""Starting one process of the user: fork, become the user, exec; and what came of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from agent.supervisor import identity, processes
+else:
+    import identity
+    import processes
+
+BUSY_TRIES: Final = 50  # of 2 ms: the script may still be open for writing in a process that was forked meanwhile
+_AT_START: Final = tuple(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
+
+
+class Command(NamedTuple):
+    """What to run and how. Descriptors are the caller's and stay open there."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    chdir: str
+    umask: int
+    stdout: int
+    stderr: int
+    search: bool = False  # look argv[0] up in PATH
+
+
+class Child(NamedTuple):
+    """A started process. `trouble` gives b"" once exec has worked, else a line "ERRNO what"."""
+
+    pid: int
+    trouble: int
+
+
+def start(command: Command, who: identity.Identity) -> Child:
+    """Fork and exec. Raises OSError if the fork itself fails; whether exec worked is read from `trouble`."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(read)
+        os.close(write)
+        raise
+    if pid == 0:
+        _run(command, who, write, parent)
+    os.close(write)
+    return Child(pid, read)
+
+
+def _run(command: Command, who: identity.Identity, trouble: int, parent: int) -> None:
+    """The child's part; never returns."""
+    what = "start"
+    try:
+        os.setsid()
+        for number in _AT_START:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _standard_streams(command)
+        what = "become the user"
+        identity.become(who)
+        processes.die_with_parent(parent)
+        os.umask(command.umask)
+        what = f"enter the working directory {command.chdir}"
+        os.chdir(command.chdir)
+        what = f"execute {command.argv[0]}"
+        _exec(command)
+    except OSError as error:
+        code = 126 if error.errno in (errno.EACCES, errno.ENOEXEC, errno.EPERM) else 127
+        line = f"{code} cannot {what}: {os.strerror(error.errno or 0)}"
+        os.write(trouble, line.encode(errors="replace")[:4000])
+    finally:
+        os._exit(127)
+
+
+def _standard_streams(command: Command) -> None:
+    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    # Three fresh numbers first: the wanted ones may sit where another is to go.
+    high = [os.dup(fd) for fd in (null, command.stdout, command.stderr)]
+    for number, fd in enumerate(high):
+        os.dup2(fd, number)
+
+
+def _exec(command: Command) -> None:
+    environment = dict(command.environment, SLURM_TASK_PID=str(os.getpid()))
+    for left in range(BUSY_TRIES, -1, -1):
+        try:
+            if command.search:
+                os.execvpe(command.argv[0], command.argv, environment)
+            os.execve(command.argv[0], command.argv, environment)
+        except OSError as error:
+            if error.errno != errno.ETXTBSY or left == 0:
+                raise
+            time.sleep(0.002)
+
+
+def read_trouble(child: Child) -> tuple[int, str] | None:
+    """After `trouble` became readable or the child ended: None if exec worked, else (exit code, what failed)."""
+    line = os.read(child.trouble, 4096).decode(errors="replace")
+    os.close(child.trouble)
+    if not line:
+        return None
+    code, _, text = line.partition(" ")
+    return int(code), text
