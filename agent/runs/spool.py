@@ -1,9 +1,9 @@
 """The agent's directory on disk: a directory a run, and the few facts that must outlive the agent.
 
-    runs/JOB.RUN/   one run (`agent/supervisor/records.py`); making it is the test-and-set of a launch
-    user/JOB.RUN/   the script of another user's run, which that user can read
-    memory          AgentMemory, written whole and synced
-    machine         the id of the machine that made the spool; it is not adopted on another
+runs/JOB.RUN/   one run (`agent/supervisor/records.py`); making it is the test-and-set of a launch
+user/JOB.RUN/   the script of another user's run, which that user can read
+memory          AgentMemory, written whole and synced
+machine         the id of the machine that made the spool; it is not adopted on another
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Spool:
     def found(self) -> list[RunKey]:
         """The runs that have a directory, in order; what a crash left half removed is removed."""
         keys = []
-        for name in os.listdir(self.runs):
+        for name in sorted(path.name for path in self.runs.iterdir()):
             job, _, run = name.partition(".")
             if job.isdecimal() and run.isdecimal():
                 keys.append(RunKey(JobId(int(job)), RunNo(int(run))))
@@ -135,12 +135,12 @@ def _write_file(path: str, data: bytes, mode: int) -> None:
         os.fchmod(fd, mode)
     finally:
         os.close(fd)
-    os.rename(fresh, path)
+    os.rename(fresh, path)  # noqa: PTH104
 
 
 def _remove_tree(path: str) -> None:
     """As shutil.rmtree for the flat directory that most runs have, at a tenth of its cost."""
-    for name in os.listdir(path):
+    for name in os.listdir(path):  # noqa: PTH208
         try:
             os.unlink(f"{path}/{name}")  # noqa: PTH108
         except IsADirectoryError:

@@ -38,7 +38,7 @@ class Refusal(Exception):
 
 
 def identify(uid: int, gid: int, user: str) -> Identity:
-    """Find out whom to become. Raises Refusal (blame: node) if this process cannot, or the node disagrees on the name."""
+    """Find out whom to become. Raises Refusal (blame: node) if this process cannot or the node has another user."""
     if uid == os.geteuid():
         return Identity(uid, gid)
     if os.geteuid() != 0:
@@ -84,16 +84,14 @@ def _open_output(path: str, append: bool) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
     flags |= os.O_APPEND if append else 0
     try:
-        if parent := os.path.dirname(path):  # noqa: PTH120 - pathlib costs 5 ms of start-up
-            os.makedirs(parent, exist_ok=True)  # noqa: PTH103
+        if parent := os.path.dirname(path):
+            os.makedirs(parent, exist_ok=True)
         fd = os.open(path, flags, 0o666)
         mode = os.fstat(fd).st_mode
         null = stat.S_ISCHR(mode) and os.fstat(fd).st_rdev == os.makedev(1, 3)
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or null):
             os.close(fd)
-            raise Refusal(
-                "job", f"output file {path}: neither a regular file, a FIFO nor /dev/null", "OutputFile"
-            )
+            raise Refusal("job", f"output file {path}: neither a regular file, a FIFO nor /dev/null", "OutputFile")
         if stat.S_ISREG(mode) and not append:
             os.ftruncate(fd, 0)  # only now: never on what would have been refused
         # Opened without blocking, used with: programs don't expect EAGAIN on their standard output.

@@ -11,6 +11,7 @@ What this version does not know is answered with {"event": "unknown", ...} and o
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -196,10 +197,8 @@ def supervise(directory: str, listener: socket.socket | None) -> int:
         return 75
     try:
         processes.become_subreaper()
-        try:
-            os.unlink("sock")  # noqa: PTH108 - of one that died; we hold the lock
-        except FileNotFoundError:
-            pass
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink("sock")  # of one that died; we hold the lock
         Supervisor(records.read_json("launch"), record_fd, listener).serve()
     except BaseException:
         _write_down(sys.exc_info()[1])
