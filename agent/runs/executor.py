@@ -12,6 +12,7 @@ import secrets
 import socket as sockets
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,7 @@ class Executor:
         self._socket = socket
         self._boot_id = boot_id or Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._launcher = Launcher()
+        self._sweeper = ThreadPoolExecutor(1, "sweeper")
         self._runs: dict[RunKey, Supervised] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -97,6 +99,7 @@ class Executor:
         for task in self._tasks:
             task.cancel()
         self._launcher.close()
+        self._sweeper.shutdown(wait=True)
 
     def carry_out(self, effect: Effect) -> None:
         """Act. Safe to repeat. Say and Hangup are the link's and do nothing here."""
@@ -214,9 +217,17 @@ class Executor:
         if run is not None:
             run.detach()
         try:
-            self.spool.remove(key)
+            gone = self.spool.set_aside(key)
+            if gone is not None:
+                self._sweeper.submit(self._sweep, gone)
         except OSError as error:
             log.error("run.forget", job=key.job, run=key.run, error=str(error))
+
+    def _sweep(self, gone: Path) -> None:
+        try:
+            self.spool.sweep(gone)
+        except OSError as error:
+            log.error("run.sweep", directory=str(gone), error=str(error))
 
     def _ask(self, key: RunKey, **request: Any) -> None:
         run = self._runs.get(key)
@@ -283,7 +294,8 @@ class Executor:
                 )  # a supervisor still to come finds the lock taken, or nothing
             return
         log.error("run.supervisor_died", job=run.key.job, run=run.key.run, said=self._log_of(run.key)[-2000:])
-        while not await asyncio.to_thread(processes.kill_marked, launch["token"]):
+        script = (run.record.get("pid", 0), run.record.get("pid_start", 0))
+        while not await asyncio.to_thread(processes.kill_marked, launch["token"], script):
             await asyncio.sleep(_HUNT_PAUSE_S)
         self._bury(run, lock=lock)
 

@@ -99,16 +99,21 @@ class Spool:
             return {}
         return launch
 
-    def remove(self, key: RunKey) -> None:
-        """Remove all of a run. Raises OSError; a second time does nothing."""
+    def set_aside(self, key: RunKey) -> Path | None:
+        """Take a run out of the spool at once; what is left to be swept, or None. Raises OSError."""
         gone = self.runs / f"{_GONE}{key}"
         try:
-            self.directory(key).rename(gone)  # at once: a half removed directory would look like a run
+            self.directory(key).rename(gone)  # a half removed directory would look like a run
         except FileNotFoundError:
-            return
+            return None
+        return gone
+
+    def sweep(self, gone: Path) -> None:
+        """Remove the files of a run that was set aside. May take long: the disk may be in the middle of a sync."""
         _remove_tree(str(gone))
-        if os.path.exists(f"{self.root}/user/{key}"):  # noqa: PTH110
-            shutil.rmtree(self.root / "user" / str(key))
+        user = self.root / "user" / gone.name.removeprefix(_GONE)
+        if user.exists():
+            shutil.rmtree(user)
 
     def _write_script(self, key: RunKey, script: bytes, uid: int, gid: int) -> str:
         if uid == os.geteuid():

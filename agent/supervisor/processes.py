@@ -137,12 +137,16 @@ def marked(token: str) -> set[int]:
     return found
 
 
-def kill_marked(token: str) -> bool:
+def kill_marked(token: str, known: tuple[int, int] = (0, 0)) -> bool:
     """One round of KILL to the marked processes and all below them; True if none was left.
 
-    For a run whose supervisor is dead. Ended ones that nobody has waited for have no environment and do not count.
+    For a run whose supervisor is dead. known: (pid, start) of a process that is the run's whatever its environment.
+    Ended ones that nobody has waited for have no environment and do not count.
     """
     roots = marked(token) - {os.getpid()}
+    script = look_at(known[0]) if known[0] else None
+    if script is not None and script.start == known[1] and script.state != "Z":
+        roots.add(script.pid)
     if not roots:
         return True
     family = {process.pid for process in below(roots, all_processes())} | roots

@@ -8,6 +8,7 @@ runs on the first node only; steps (`steps.py`) on all. When the script has ende
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from typing import TYPE_CHECKING, Any, Final
@@ -43,8 +44,7 @@ class Run:
         self._tell = tell
         self._who = identity.Identity(-1, -1)
         self._outputs: list[int] = []
-        self._script: children.Child | None = None
-        self._script_known = False  # whether its exec worked
+        self._script = 0  # its pid; 0 = not started here
         self._limit_at: int | None = None  # boot ms
         self._ending = False
         self._kill_at: int | None = None  # boot ms
@@ -73,11 +73,9 @@ class Run:
 
     def start(self) -> None:
         """Open the run for steps; on the first node start the script. Once only."""
-        if self.record["phase"] != records.READY or self._script is not None:
+        if self.record["phase"] != records.READY or self._ending:
             return
-        if self.first:
-            self._start_script()
-        if not self.over:
+        if not self.first or self._start_script():
             self._opened()
 
     def stop(self, grace_s: int) -> None:
@@ -102,7 +100,7 @@ class Run:
 
     def on_child(self, pid: int, status: int) -> None:
         """A child was waited for: the script, a task, or an orphan of theirs."""
-        if self._script is not None and pid == self._script.pid:
+        if pid == self._script:
             self._script_ended(status)
         else:
             self.steps.on_child(pid, status)
@@ -129,20 +127,9 @@ class Run:
         due = [at for at in (limit, self._kill_at, self.steps.next_due()) if at is not None]
         return min(due, default=None)
 
-    def trouble_fds(self) -> list[int]:
-        """Descriptors that tell whether an exec worked; call on_trouble when one is readable."""
-        script = [self._script.trouble] if self._script is not None and not self._script_known else []
-        return script + self.steps.trouble_fds()
-
-    def on_trouble(self, fd: int) -> None:
-        if self._script is not None and not self._script_known and fd == self._script.trouble:
-            self._learn_exec()
-        else:
-            self.steps.on_trouble(fd)
-
     # --- inside
 
-    def _start_script(self) -> None:
+    def _start_script(self) -> bool:
         launch = self.launch
         command = children.Command(
             argv=[launch["script"], *launch["args"]],
@@ -153,39 +140,39 @@ class Run:
             stderr=self._outputs[-1],
         )
         try:
-            self._script = children.start(command, self._who)
+            self._script = children.run_script(command, self._who)
         except OSError as error:
-            self._fail("node", f"cannot start a process: {error}")
-            return
+            at_dir = error.filename == launch["chdir"]
+            what = f"enter the working directory {launch['chdir']}" if at_dir else "execute the script"
+            self._fail("job", f"cannot {what}: {os.strerror(error.errno or 0)}{self._hint(error)}", "JobLaunchFailure")
+            return False
         for fd in self._outputs:
             os.close(fd)
         self._outputs = []
+        return True
+
+    def _hint(self, error: OSError) -> str:
+        """For a missing interpreter: its name, which the kernel does not tell."""
+        if error.errno != errno.ENOENT or error.filename == self.launch["chdir"]:
+            return ""
+        with open(self.launch["script"], "rb") as file:
+            first = file.readline(256).decode(errors="replace").strip()
+        return f" (its first line is {first!r})"
 
     def _opened(self) -> None:
         now = boot_ms()
-        pid = self._script.pid if self._script is not None else 0
-        process = processes.look_at(pid) if pid else None
+        process = processes.look_at(self._script) if self._script else None
         if limit_s := self.launch["time_limit_s"]:
             self._limit_at = now + 1000 * (limit_s + (0 if self.first else BACKSTOP_S))
         self._set(
             phase=records.OPEN,
             opened=wall_ms(),
             opened_boot=now,
-            pid=pid,
+            pid=self._script,
             pid_start=process.start if process is not None else 0,
         )
 
-    def _learn_exec(self) -> None:
-        assert self._script is not None
-        self._script_known = True
-        if (trouble := children.read_trouble(self._script)) is not None:
-            self._fail("job", f"the script could not be started: {trouble[1]}", "JobLaunchFailure")
-
     def _script_ended(self, status: int) -> None:
-        if not self._script_known:
-            self._learn_exec()
-        if self.over:
-            return
         code = os.waitstatus_to_exitcode(status)
         self.record["exited"] = {
             "at": wall_ms(),

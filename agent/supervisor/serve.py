@@ -81,8 +81,9 @@ class Supervisor:
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _nothing)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_IGN)
+        # Handled, not ignored: what is ignored would be ignored in the user's processes too.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, _nothing)
         signal.signal(signal.SIGTERM, self._asked_to_end)  # the machine goes down: end in order, with a record
 
     def serve(self) -> None:
@@ -100,7 +101,7 @@ class Supervisor:
         """Sleep until something happens, and hear it."""
         due = self._run.next_due()
         timeout = WAIT_MS_MAX if due is None else min(max(due - boot_ms(), 0), WAIT_MS_MAX)
-        troubles = self._run.trouble_fds()
+        troubles = self._run.steps.trouble_fds()
         by_fd = {listener.sock.fileno(): listener for listener in self._listeners}
         poll = select.poll()
         for fd in (self._wake, self._door.fileno(), *troubles, *by_fd):
@@ -115,7 +116,7 @@ class Supervisor:
             elif fd in by_fd:
                 self._hear(by_fd[fd])
             else:
-                self._run.on_trouble(fd)
+                self._run.steps.on_trouble(fd)
         for listener in [listener for listener in self._listeners if not listener.open]:
             listener.sock.close()
             self._listeners.remove(listener)
