@@ -339,8 +339,8 @@ class Executor:
         fields = FileFields(
             job=key.job, user=launch.user, name=launch.job_name, node=self._node, restarts=launch.restarts
         )
-        output = os.path.join(chdir, fill_pattern(launch.output or DEFAULT_OUTPUT, fields))  # noqa: PTH118
-        error = os.path.join(chdir, fill_pattern(launch.error, fields)) if launch.error else ""  # noqa: PTH118
+        output = str(Path(chdir) / fill_pattern(launch.output or DEFAULT_OUTPUT, fields))
+        error = str(Path(chdir) / fill_pattern(launch.error, fields)) if launch.error else ""
         return {
             "version": 1,
             "key": str(key),
