@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from gsched.cli._common import command, fail, run, warn
+from gsched.cli._moments import parse_moment, start_of_today
 from gsched.cli._selection import job_states, my_name, user_names
 from gsched.client.blocking import connect
 from gsched.errors import NotFound
@@ -17,7 +18,6 @@ from gsched.render.accounting import DEFAULT, FIELDS, Line, json_of, lines_of
 from gsched.render.sacct_table import Shown, bar_lines, fixed_lines, parse_fields
 from gsched.render.text import json_text
 from gsched.spec.jobids import parse_job_ids
-from gsched.spec.moments import parse_moment, start_of_today
 from gsched.values.ids import Instant, JobId
 
 NEEDS_STEPS = "DerivedExitCode"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gsched.cli._moments import parse_moment, start_of_today
 from gsched.errors import BadRequest
-from gsched.spec.moments import parse_moment, start_of_today
 from gsched.values.ids import Instant
 
 
