@@ -50,7 +50,7 @@ def gsched() -> None:
 @option("--nodes", type=int, metavar="N", help="How many nodes; default 1. Remembered.")
 @option("--simulate", metavar="COUNTxMODEL", help='Pretended GPUs on each node, e.g. "8xH100-SXM". Remembered.')
 @option("--name", metavar="NAME", help='The cluster\'s name; default "local". Remembered.')
-@option("--timeout", type=float, default=None, metavar="S", help="Seconds to wait for all nodes; default 90.")
+@option("--timeout", type=float, default=None, metavar="S", help="Seconds to wait for all nodes; default 180.")
 def up(
     detach: bool,
     directory: str | None,

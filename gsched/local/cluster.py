@@ -20,7 +20,8 @@ from gsched.local.settings_file import Wanted, node_names, read_settings, requir
 from gsched.protocol.messages import DrainNode, ListNodes, NodePage
 from gsched.values.ids import NodeName
 
-READY_S: Final = 90.0  # the first start compiles the scheduling kernels
+READY_S: Final = 180.0  # the first start of all compiles the scheduling kernels
+_PATIENCE_S: Final = 5.0  # then one line says what is waited for
 STOP_S: Final = 10.0
 WENT_DOWN: Final = "gsched down"  # reason of the drain that `down` makes and `up` takes back
 _PAUSE_S: Final = 0.05
@@ -134,11 +135,17 @@ def _certify(place: Place, settings: Settings) -> None:
     authority = place.state / "tls"
     parties = [("controller", settings.cluster.name, authority)]
     parties += [("node", local.name, place.spool(local.name) / "tls") for local in settings.local_agents]
-    missing = [party for party in parties if not (party[2] / f"{party[0]}.pem").exists()]
+    missing = [
+        (role, name, out)
+        for role, name, out in parties
+        if not all((out / file).exists() for file in (f"{role}.key", f"{role}.pem", "ca.pem"))
+    ]
     if not missing:
         return
     from gsched.auth.authority import issue, make_authority  # cryptography: slow to import, needed once
 
+    for folder in (place.state, place.directory / "nodes"):
+        folder.mkdir(mode=0o700, exist_ok=True)
     make_authority(authority, settings.cluster.name)
     for role, name, out in missing:
         issue(authority, "controller" if role == "controller" else "node", name, out, ["127.0.0.1", "localhost"])
@@ -162,7 +169,8 @@ def _ready(
     place: Place, settings: Settings, mine: Sequence[tuple[Daemon, subprocess.Popen[bytes]]], say: Say, within_s: float
 ) -> NodePage:
     """Wait until the controller answers and every node of the settings is registered and answers."""
-    deadline = time.monotonic() + within_s
+    began = time.monotonic()
+    deadline, patient = began + within_s, began + _PATIENCE_S
     names = [local.name for local in settings.local_agents]
     while True:
         for daemon, child in mine:
@@ -172,7 +180,12 @@ def _ready(
         waiting = [name for name in names if not _registered(place, page, name)]
         if page is not None and not waiting:
             return page
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > patient:
+            patient = deadline
+            what = f"nodes {', '.join(waiting)}" if page else "gschedd; its very first start compiles for a minute"
+            say(f"waiting for {what}")
+        if now > deadline:
             if page is None:
                 raise _failed(controller(place), f"it gave no answer within {within_s:g} s", say)
             raise _failed(agents(place, settings)[waiting[0]], f"it did not register within {within_s:g} s", say)

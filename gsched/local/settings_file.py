@@ -176,7 +176,7 @@ def _cache_directory() -> Path | None:
     """This user's cache, if there is a home for it; else the state directory's own will do."""
     named = os.environ.get("XDG_CACHE_HOME")
     try:
-        return Path(named if named and named.startswith("/") else Path.home() / ".cache") / "gsched" / "kernels"
+        return Path(named if named and named.startswith("/") else Path.home() / ".cache") / "gsched"
     except RuntimeError:
         return None
 
