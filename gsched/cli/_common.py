@@ -51,14 +51,20 @@ def command(
     name: str,
     *,
     interspersed: bool = True,
+    short_help: bool = False,
     epilog: str | None = None,
     cls: type[click.Command] = click.Command,
 ) -> Callable[[Callable[..., int | None]], click.Command]:
     """Declare a function as a command: `click.command` with `--help` and `-V, --version`.
 
     interspersed: options may follow arguments; False for commands that take another command's words (grun, gsub).
+    short_help: `-h` is help too (in squeue's family it is "no header").
     """
-    settings = {"allow_interspersed_args": interspersed, "max_content_width": 110}
+    settings = {
+        "allow_interspersed_args": interspersed,
+        "help_option_names": ["-h", "--help"] if short_help else ["--help"],
+        "max_content_width": 110,
+    }
 
     def declare(function: Callable[..., int | None]) -> click.Command:
         made = click.command(name, cls=cls, context_settings=settings, epilog=epilog)(function)
