@@ -100,7 +100,7 @@ def _why_no_output(pattern: str, chdir: str) -> str:
                 return "it is a directory"
             if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or start == os.devnull):
                 return "it is neither a file nor a FIFO"
-            return "" if os.access(start, os.W_OK) else "you may not write it"
+            return "" if os.access(start, os.W_OK, effective_ids=True) else "you may not write it"
     folder = Path(start if start.endswith("/") else Path(start).parent)
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent  # the agent makes what is missing below
@@ -115,7 +115,7 @@ def _why_no_directory(path: str, access: int) -> str:
         return f"cannot be used: {error.strerror}"
     if not stat.S_ISDIR(mode):
         return "is not a directory"
-    if not os.access(path, access):
+    if not os.access(path, access, effective_ids=True):
         return "is one you may not write in" if access & os.W_OK else "is one you may not enter"
     return ""
 

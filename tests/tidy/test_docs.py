@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gsched.config.load import load, parse
 from gsched.config.settings import Settings
 from gsched.errors import GschedError
 from tests.tidy.source import ROOT, modules, where
@@ -43,12 +44,12 @@ def test_the_protocol_page_is_current() -> None:
 
 
 def test_the_example_configuration_changes_nothing() -> None:
-    assert msgspec.convert(tomllib.loads(CONF.read_text()), Settings) == Settings()
+    assert load(CONF) == Settings()
 
 
 def test_the_example_configuration_shows_every_default() -> None:
     """Lines `#key = value` are the settings at their defaults."""
-    shown = msgspec.convert(tomllib.loads(re.sub(r"(?m)^#(?=\w+ = )", "", CONF.read_text())), Settings)
+    shown = parse(re.sub(r"(?m)^#(?=\w+ = )", "", CONF.read_text()))
     expected = msgspec.structs.replace(Settings(), cluster=msgspec.structs.replace(Settings().cluster, owner_uid=1000))
     assert shown == expected
     text = CONF.read_text()
@@ -60,10 +61,10 @@ def test_the_example_configuration_shows_every_default() -> None:
 def test_the_example_configuration_is_right_about_lists() -> None:
     """The commented tables of partitions, nodes and switches load too."""
     tables = re.sub(r"(?m)^# (?=\[\[|\w+ = [\"\[\dt])", "", CONF.read_text())
-    settings = msgspec.convert(tomllib.loads(tables), Settings)
+    settings = parse(tables)
     assert [p.name for p in settings.partitions] == ["train"]
-    assert settings.nodes
-    assert len(settings.switches) == 2
+    assert [n.name for n in settings.nodes] == ["n1", "n2", "n3", "n4"]
+    assert len(settings.switches) == 3
 
 
 @pytest.mark.parametrize("page", PAGES, ids=where)
