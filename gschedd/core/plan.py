@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
 import numpy as np
 
 from gsched.values.ids import Instant, JobId
@@ -10,7 +14,6 @@ from gsched.values.states import Reason
 from gschedd.core.inputs import Plan, PlannedStart, Policy, Start, Wait
 from gschedd.core.kernels.arrays import (
     SOMEDAY,
-    VERDICT_PRIORITY,
     VERDICT_STARTED,
     Ahead,
     Held,
@@ -44,7 +47,8 @@ def plan(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
         policy.planned_starts,
         policy.strict_order,
     )
-    return _as_plan(snapshot, out, blocked_from)
+    decided = snapshot.queue.job.size if blocked_from < 0 else blocked_from + 1
+    return as_plan(snapshot, _decisions(out, decided), blocked_from)
 
 
 def _zeros(size: int) -> np.typing.NDArray[np.int64]:
@@ -137,49 +141,60 @@ def _scan(snapshot: Snapshot, starts: int, policy: Policy) -> Scan:
     )
 
 
-def _as_plan(snapshot: Snapshot, out: Outcome, blocked_from: int) -> Plan:
-    """Turn the walk's columns into values, in queue order."""
+class Decision(NamedTuple):
+    """What the walk decided for one job."""
+
+    verdict: int
+    found: int = 0  # nodes that hold a member now
+    shares: Sequence[tuple[int, int, int]] = ()  # started: node, GPU mask, memory of each member
+    planned: int = -1  # planned start; -1 = none
+    planned_nodes: Sequence[int] = ()
+
+
+def _decisions(out: Outcome, decided: int) -> Iterator[Decision]:
+    """The walk's columns as rows, in queue order."""
+    columns = (out.verdict.tolist(), out.found.tolist(), out.at.tolist(), out.nodes.tolist(), out.start.tolist())
+    node, gpus, memory = out.share_node.tolist(), out.share_gpus.tolist(), out.share_memory.tolist()
+    for verdict, found, at, count, start in islice(zip(*columns, strict=True), decided):
+        if verdict == VERDICT_STARTED:
+            rows = slice(at, at + count)
+            yield Decision(verdict, 0, list(zip(node[rows], gpus[rows], memory[rows], strict=True)))
+        else:
+            yield Decision(verdict, found, (), start, node[at : at + count])
+
+
+def as_plan(snapshot: Snapshot, decisions: Iterable[Decision], blocked_from: int) -> Plan:
+    """Decisions as values. blocked_from: the job that nobody could pass any more; -1 = none."""
     starts: list[Start] = []
     planned: list[PlannedStart] = []
     waits: list[Wait] = []
     known: dict[tuple[int, int, int], tuple[Reason, str]] = {}
-    first_planned: JobId | None = None
+    above: JobId | None = None  # the highest planned job
     down = frozenset(name for name, up in zip(snapshot.names, snapshot.nodes.up.tolist(), strict=True) if not up)
-    decided = len(out.verdict) if blocked_from < 0 else blocked_from + 1
     jobs, classes = snapshot.queue.job.tolist(), snapshot.queue.cls.tolist()
-    verdicts, found, at = out.verdict.tolist(), out.found.tolist(), out.start.tolist()
-    for j in range(decided):
-        job, verdict = JobId(jobs[j]), verdicts[j]
-        if verdict == VERDICT_STARTED:
-            starts.append(Start(job, _shares(snapshot, out, j)))
+    for job, c, decision in zip(jobs, classes, decisions, strict=False):
+        if decision.verdict == VERDICT_STARTED:
+            starts.append(Start(job, _shares(snapshot, c, decision)))
             continue
-        key = (classes[j], verdict, found[j])
+        key = (c, decision.verdict, decision.found)
         if key not in known:
-            known[key] = wait_for(verdict, snapshot.requests[classes[j]], found[j], first_planned, snapshot.names, down)
+            request = snapshot.requests[c]
+            known[key] = wait_for(decision.verdict, request, decision.found, above, snapshot.names, down)
         waits.append(Wait(job, *known[key]))
-        if at[j] >= 0:
-            first_planned = job if first_planned is None else first_planned
-            known = {key: value for key, value in known.items() if key[1] != VERDICT_PRIORITY}
-            if at[j] < SOMEDAY:
-                nodes = tuple(snapshot.names[n] for n in _share_nodes(out, j))
-                planned.append(PlannedStart(job, Instant(at[j]), nodes))
+        if decision.planned < 0:
+            continue
+        if above is None:
+            above = job
+            known.clear()
+        if decision.planned < SOMEDAY:
+            nodes = tuple(snapshot.names[n] for n in decision.planned_nodes)
+            planned.append(PlannedStart(job, Instant(decision.planned), nodes))
     if blocked_from >= 0:
         behind = f"waits behind job {jobs[blocked_from]}"
-        waits += [Wait(JobId(job), Reason.PRIORITY, behind) for job in jobs[decided:]]
+        waits += [Wait(job, Reason.PRIORITY, behind) for job in jobs[blocked_from + 1 :]]
     return Plan(tuple(starts), tuple(planned), tuple(waits))
 
 
-def _share_nodes(out: Outcome, j: int) -> list[int]:
-    first = int(out.at[j])
-    nodes: list[int] = out.share_node[first : first + int(out.nodes[j])].tolist()
-    return nodes
-
-
-def _shares(snapshot: Snapshot, out: Outcome, j: int) -> tuple[NodeShare, ...]:
-    first = int(out.at[j])
-    rows = slice(first, first + int(out.nodes[j]))
-    cores = int(snapshot.classes.cores[snapshot.queue.cls[j]])
-    columns = (out.share_node[rows].tolist(), out.share_memory[rows].tolist(), out.share_gpus[rows].tolist())
-    return tuple(
-        NodeShare(snapshot.names[node], cores, memory, gpus) for node, memory, gpus in zip(*columns, strict=True)
-    )
+def _shares(snapshot: Snapshot, c: int, decision: Decision) -> tuple[NodeShare, ...]:
+    cores = int(snapshot.classes.cores[c])
+    return tuple(NodeShare(snapshot.names[node], cores, memory, gpus) for node, gpus, memory in decision.shares)
