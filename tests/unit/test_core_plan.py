@@ -47,7 +47,7 @@ def test_a_lower_job_runs_beside_a_waiting_gang_only_if_it_ends_before_it() -> N
 def test_a_lower_job_runs_for_ever_on_what_a_waiting_gang_leaves_free() -> None:
     c = Cluster(nodes=2)
     c.running("n1", gpus=8, ends_in_s=600)
-    c.pending("gang", request(2, gpus=8, cores=60))
+    c.pending("gang", request(2, gpus=8, cores=60, memory=1000))
     c.pending("five cores", request(1, cores=5, limit_s=0))
     c.pending("four cores", request(1, cores=4, limit_s=0))
     outcome = c.plan()
