@@ -101,7 +101,7 @@ class PassTwin:
 
     def enough(self, c: int, found: Sequence[int]) -> bool:
         required = sum(self.eligible(c, n) & MUST > 0 for n in found)
-        return len(found) >= self.s.classes.least[c] and required >= self.s.classes.required[c]
+        return len(found) >= int(self.s.classes.least[c]) and required >= int(self.s.classes.required[c])
 
     def scan_py(self, c: int, start: int, end: int) -> dict[int, Room]:
         """Room on each node that holds a member through the window; the mask holds usable GPUs only."""
