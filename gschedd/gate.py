@@ -7,6 +7,7 @@ order they were made; a query's answer waits for the last batch that was applied
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from gsched.values.ids import BatchNo, JobId, Term
 from gschedd.events import Outcome
@@ -57,4 +58,10 @@ class Gate:
         out: list[Outcome] = []
         while self._waiting and self._waiting[0][0] <= self._written:
             out.append(self._waiting.popleft()[1])
+        return out
+
+    def take_out(self, fits: Callable[[Outcome], bool]) -> list[Outcome]:
+        """Give up waiting for some outcomes, which must change nothing: they may leave, marked as unconfirmed."""
+        out = [outcome for _, outcome in self._waiting if fits(outcome)]
+        self._waiting = deque((needs, outcome) for needs, outcome in self._waiting if not fits(outcome))
         return out

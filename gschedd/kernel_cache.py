@@ -8,8 +8,11 @@ imported, that is, before anything of `gschedd.core`.
 from __future__ import annotations
 
 import hashlib
+import os
 from importlib import resources
 from pathlib import Path
+
+from gsched.errors import BadConfig
 
 
 def cache_directory(base: str) -> str:
@@ -22,3 +25,29 @@ def cache_directory(base: str) -> str:
             digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     name = f"kernels-{digest.hexdigest()[:16]}"
     return base if Path(base).name == name else str(Path(base) / name)
+
+
+def use_kernel_cache(base: Path) -> Path:
+    """Make numba keep its cache below `base`, or below $NUMBA_CACHE_DIR where that is set. Call it before the import.
+
+    The cache is code. Raises BadConfig if others may write there, or if it cannot be made.
+    """
+    place = Path(cache_directory(os.environ.get("NUMBA_CACHE_DIR") or str(base)))
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _only_ours(place.parent, 0o002)  # a group of the user's own may write it: umask 002 is common
+        _only_ours(place, 0o022)
+    except OSError as error:
+        raise BadConfig(f"the directory for compiled kernels {place} cannot be used: {error.strerror}") from None
+    os.environ["NUMBA_CACHE_DIR"] = str(place)
+    return place
+
+
+def _only_ours(path: Path, forbidden: int) -> None:
+    found = path.stat()
+    if found.st_uid not in (os.geteuid(), 0):
+        raise BadConfig(f"{path} holds compiled code and belongs to uid {found.st_uid}: expected {os.geteuid()}")
+    if found.st_mode & forbidden:
+        raise BadConfig(
+            f"{path} holds compiled code and others may write it (mode {found.st_mode & 0o7777:o}): chmod go-w {path}"
+        )

@@ -115,6 +115,7 @@ class JobShown(Struct, tag="job.shown", frozen=True):
     now: Instant
     planned: Instant | None = None
     script: bytes | None = None  # the owner's only
+    unconfirmed: bool = False
 
 
 class ListNodes(Struct, tag="node.list", frozen=True):
@@ -197,6 +198,7 @@ class AcctPage(Struct, tag="acct.page", frozen=True):
     rows: tuple[AcctJob, ...]
     more: bool
     now: Instant
+    unconfirmed: bool = False
 
 
 class CreateStep(Struct, tag="step.create", frozen=True):

@@ -111,7 +111,7 @@ class Channel(asyncio.Protocol):
 
     def abort(self, why: str) -> None:
         """Close at once; what is queued is lost."""
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None:  # also where a close waits for a peer that does not read
             self._why = self._why or why
             self._closing = True
             self._unsent.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,13 +21,6 @@ from gsched.values.ids import Instant, JobId
 
 PONG = Pong(cluster="c", version="1", term=1, nodes_known=0, nodes_up=0, jobs=0, now=Instant(0))
 Answer = Callable[[frames.Frame], bytes | None]
-
-
-@pytest.fixture
-def short_dir() -> Iterator[Path]:
-    """A directory whose path leaves room for a socket's name."""
-    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as path:
-        yield Path(path)
 
 
 class Server:
