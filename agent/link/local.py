@@ -16,6 +16,7 @@ from gsched.errors import GschedError, ProtocolError, Unavailable
 from gsched.protocol import frames
 from gsched.protocol.hello import Hello, require_compatible
 from gsched.protocol.messages import UserReply, UserRequest
+from gsched.transport.channel import Channel
 from gsched.transport.conversation import Conversation
 from gsched.transport.unix import listen_unix, remove_unix
 
@@ -27,6 +28,16 @@ class Forwarder(Protocol):
     async def forward(self, uid: int, gid: int, user: str, body: bytes) -> bytes: ...
 
 
+class _Client(Conversation):
+    """A connection whose peer is known from its first moment: it may be gone again before anything is read."""
+
+    peer = Peer(0, -1, -1)
+
+    def on_open(self, channel: Channel) -> None:
+        self.peer = peer_of(channel.transport.get_extra_info("socket"))
+        super().on_open(channel)
+
+
 class LocalSocket:
     """Serves the socket at `path`. mode: 0666 on a node; the directory decides who may enter."""
 
@@ -35,6 +46,7 @@ class LocalSocket:
         self._forwarder = forwarder
         self._names = names
         self._connections: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
         self._log: Any = structlog.get_logger()
 
     async def run(self) -> None:
@@ -47,61 +59,57 @@ class LocalSocket:
                 await server.serve_forever()
         finally:
             remove_unix(self._path, made)
-            for task in self._connections:
+            for task in (*self._connections, *self._answering):
                 task.cancel()
 
     def _accept(self) -> asyncio.BaseProtocol:
-        conversation = Conversation()
+        conversation = _Client()
         task = asyncio.get_running_loop().create_task(self._serve(conversation), name="local client")
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
         return conversation.channel
 
-    async def _serve(self, conversation: Conversation) -> None:
-        await conversation.opened()
-        answering: set[asyncio.Task[None]] = set()
+    async def _serve(self, client: _Client) -> None:
+        await client.opened()
         why = "done"
         try:
             if len(self._connections) > _MOST_CONNECTIONS:
                 raise Unavailable(f"{_MOST_CONNECTIONS} connections to this node's agent are open; try again later")
-            peer = peer_of(conversation.channel.transport.get_extra_info("socket"))
-            user = self._names.known(peer.uid)
+            user = self._names.known(client.peer.uid)
             if user is None:
-                user = await asyncio.to_thread(self._names.find, peer.uid)
-            await self._requests(conversation, peer, user, answering)
+                user = await asyncio.to_thread(self._names.find, client.peer.uid)
+            await self._requests(client, user)
         except GschedError as error:
             why = error.text
-            if not conversation.why:  # the client is still there: it learns why
-                conversation.channel.send(frames.ERROR, 0, (error.code, error.text))
+            if not client.why:  # the client is still there: it learns why
+                client.channel.send(frames.ERROR, 0, (error.code, error.text))
         finally:
-            for task in answering:
-                task.cancel()
-            conversation.close(why)
+            client.close(why)
 
-    async def _requests(
-        self, conversation: Conversation, peer: Peer, user: str, answering: set[asyncio.Task[None]]
-    ) -> None:
+    async def _requests(self, client: _Client, user: str) -> None:
         """Read requests until the client goes away; each is answered when its answer comes."""
-        conversation.channel.send(frames.PUSH, 0, Hello(software="gsched-agent"))
+        client.channel.send(frames.PUSH, 0, Hello(software="gsched-agent"))
+        under_way: set[asyncio.Task[None]] = set()
         while True:
-            frame = await conversation.receive()
+            frame = await client.receive()
             if frame.kind == frames.PUSH:
                 require_compatible(frames.check_body(frame.body, Hello).version)
                 continue
             if frame.kind != frames.REQUEST:
                 raise ProtocolError("a client sends requests only")
             body = frames.pack_body(frames.check_body(frame.body, UserRequest))
-            while len(answering) >= _MOST_AT_ONCE:
-                await asyncio.wait(answering, return_when=asyncio.FIRST_COMPLETED)
-            task = asyncio.create_task(self._answer(conversation, frame.id, peer, user, body))
-            answering.add(task)
-            task.add_done_callback(answering.discard)
+            while len(under_way) >= _MOST_AT_ONCE:
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            task = asyncio.create_task(self._answer(client, frame.id, user, body))
+            for tasks in (under_way, self._answering):
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
 
-    async def _answer(self, conversation: Conversation, id: int, peer: Peer, user: str, body: bytes) -> None:
+    async def _answer(self, client: _Client, id: int, user: str, body: bytes) -> None:
         try:
-            packed = await self._forwarder.forward(peer.uid, peer.gid, user, body)
+            packed = await self._forwarder.forward(client.peer.uid, client.peer.gid, user, body)
             reply = frames.unpack_body(packed, UserReply)
         except GschedError as error:
-            conversation.channel.send(frames.ERROR, id, (error.code, error.text))
+            client.channel.send(frames.ERROR, id, (error.code, error.text))
         else:
-            conversation.channel.send(frames.REPLY, id, reply)
+            client.channel.send(frames.REPLY, id, reply)

@@ -85,7 +85,7 @@ class StreamServer:
             raise ProtocolError(f"no ticket was shown within {OPEN_S:.0f} s") from None
         finally:
             self._unproved -= 1
-        await self._steps.open_step(ticket.key, ticket.step, request, ticket.uid)
+        await self._steps.open_step(ticket.key, ticket.step, request, ticket)
         await connection.send(frames.REPLY, 1, StepOpened(ticket.step))
         await self._follow(connection, request, ticket)
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Protocol
 
+from gsched.auth.tickets import Ticket
 from gsched.protocol.stream import OpenStep
 from gsched.values.ids import RunKey, StepId
 
@@ -16,8 +17,11 @@ class Steps(Protocol):
     def has_step(self, key: RunKey, step: StepId) -> bool:
         """True once the step was begun here, until its run is forgotten."""
 
-    async def open_step(self, key: RunKey, step: StepId, request: OpenStep, uid: int) -> None:
-        """Start its tasks as the user `uid`, once. Raises NotFound, NotPermitted, Conflict, Unavailable."""
+    async def open_step(self, key: RunKey, step: StepId, request: OpenStep, ticket: Ticket) -> None:
+        """Start its tasks, once, if the ticket is the run's user's.
+
+        Raises NotFound, NotPermitted, Conflict, Unavailable.
+        """
 
     def signal_step(self, key: RunKey, step: StepId, signal: int) -> None: ...
 

@@ -160,6 +160,19 @@ class Executor:
         if refusal:
             raise Conflict(f"step {step} of job {key.job} on node {self._node}: {refusal}")
 
+    def has_step(self, key: RunKey, step: StepId) -> bool:
+        """Whether the step was begun here; until its run is forgotten."""
+        return (self.spool.directory(key) / "steps" / str(step) / "open").exists()
+
+    def live_steps(self) -> list[tuple[RunKey, StepId]]:
+        """Steps that were begun here and have not ended."""
+        live: list[tuple[RunKey, StepId]] = []
+        for key, run in self._runs.items():
+            directory = self.spool.directory(key) / "steps"
+            begun = [StepId(int(path.name)) for path in directory.iterdir()] if directory.exists() else []
+            live.extend((key, step) for step in sorted(begun) if not run.over and step not in run.steps_done)
+        return live
+
     def signal_step(self, key: RunKey, step: StepId, signal: int) -> None:
         """Send a signal to every process of a step here."""
         self._ask(key, do="signal_step", step=step, signal=signal)
