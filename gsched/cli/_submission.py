@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import click
 
-from gsched.cli._common import usage_text
+from gsched.cli._common import one_line, usage_text
 from gsched.cli._submit_options import (
     Given,
     Said,
@@ -92,7 +92,7 @@ def submission(
     directives = read_directives(script.content, script.source)
     written = given_by_directives(directives.lines, script.source)
     given = merge(merge(written, given_by_environment(environment)), typed)
-    _check_text(given, script.args)
+    _check_text(given)
     exported = _read(given, "--export", lambda text: export(text, environment)) or export("ALL", environment)
     return Submission(
         SubmitJob(
@@ -137,6 +137,7 @@ def job_spec(given: Given, script_name: str, here: Here) -> JobSpec:
         submit_host=here.host,
     )
     _read(given, "--account", _account)
+    _require_utf8(spec.chdir, "the working directory")
     _check_nodes(spec, given)
     return spec
 
@@ -149,9 +150,18 @@ def _script(wrap: Said | None, words: tuple[str, ...], read_file: ReadFile) -> _
             raise BadRequest("--wrap: the command is empty")
         text = f"#!/bin/sh\n# Made by gsub --wrap.\n\n{wrap.text}\n"
         return _Script(text.encode("utf-8", "surrogateescape"), "wrap", "--wrap")
+    if words and not PurePosixPath(words[0]).name:
+        raise BadRequest(
+            f"{words[0]!r} is not a script's name; give a file, --wrap=COMMAND, or a script on standard input"
+        )
     if words and words[0] != STDIN:
-        return _Script(read_file(words[0]), PurePosixPath(words[0]).name, words[0], words[1:])
+        return _Script(read_file(words[0]), _name_of(words[0]), words[0], words[1:])
     return _Script(read_file(STDIN), "sbatch", "standard input", words[1:])
+
+
+def _name_of(path: str) -> str:
+    """A job's name from its script's: what could not be shown is escaped."""
+    return one_line(PurePosixPath(path).name)[: NAME_MAX_BYTES // 4]
 
 
 def _read(given: Given, key: str, parse: Callable[[str], _T]) -> _T | None:
@@ -191,13 +201,18 @@ def _check_nodes(spec: JobSpec, given: Given) -> None:
         )
 
 
-def _check_text(given: Given, args: tuple[str, ...]) -> None:
-    """Refuse what the protocol cannot carry: texts that are not UTF-8."""
-    for text, where in (*given.values(), *((arg, "an argument of the script") for arg in args)):
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise BadRequest(f"{where}: {text!r} is not UTF-8") from None
+def _check_text(given: Given) -> None:
+    """What listings show must be UTF-8; what only the job sees (arguments, variables, its script) need not."""
+    for key, (text, where) in given.items():
+        if key not in {"--wrap", "--export"}:
+            _require_utf8(text, where)
+
+
+def _require_utf8(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"{what}: {text!r} is not UTF-8") from None
 
 
 def _job_name(text: str) -> str:

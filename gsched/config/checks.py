@@ -11,6 +11,7 @@ from gsched.errors import BadConfig
 from gsched.spec.constraints import is_feature
 from gsched.values.ids import NodeName
 
+_MOST: Final = 10**9  # 31 years, or a GiB: beyond it is a slip of the finger
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):([0-9]{1,5})", re.ASCII)
 
@@ -24,8 +25,8 @@ def check(settings: Settings, source: str) -> None:
         _refuse(source, "[cluster] owner_uid", "a user's number", owner)
     for section, struct in (("times", settings.times), ("limits", settings.limits)):
         for field in struct.__struct_fields__:
-            _at_least(source, f"[{section}] {field}", getattr(struct, field), 1)
-    _at_least(source, "[scheduler] planned_starts", settings.scheduler.planned_starts, 0)
+            _within(source, f"[{section}] {field}", getattr(struct, field), 1)
+    _within(source, "[scheduler] planned_starts", settings.scheduler.planned_starts, 0)
     _check_times(settings.times, source)
     _check_addresses(settings, source)
     declared = [node.name for node in settings.nodes]
@@ -73,8 +74,8 @@ def _check_partitions(partitions: tuple[PartitionSettings, ...], declared: list[
         at = f'[[partition]] "{partition.name}"'
         if not _NAME.fullmatch(partition.name):
             _refuse(source, f"{at}: name", "letters, digits, dot, dash and underscore", f'"{partition.name}"')
-        _at_least(source, f"{at}: max_time_s", partition.max_time_s, 0)
-        _at_least(source, f"{at}: default_time_s", partition.default_time_s, 0)
+        _within(source, f"{at}: max_time_s", partition.max_time_s, 0)
+        _within(source, f"{at}: default_time_s", partition.default_time_s, 0)
         if partition.max_time_s and partition.default_time_s > partition.max_time_s:
             expected = f"at most max_time_s ({partition.max_time_s})"
             _refuse(source, f"{at}: default_time_s", expected, partition.default_time_s)
@@ -90,6 +91,8 @@ def _check_switches(switches: tuple[SwitchSettings, ...], declared: set[NodeName
     above: dict[str, str] = {}
     for switch in switches:
         at = f'[[switch]] "{switch.name}"'
+        if not _NAME.fullmatch(switch.name):
+            _refuse(source, f"{at}: name", "letters, digits, dot, dash and underscore", f'"{switch.name}"')
         if bool(switch.nodes) == bool(switch.switches):
             found = "both" if switch.nodes else "neither"
             _refuse(source, at, "either nodes (a leaf) or switches", found)
@@ -128,9 +131,11 @@ def _unique(source: str, kind: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def _at_least(source: str, key: str, found: int, least: int) -> None:
+def _within(source: str, key: str, found: int, least: int, most: int = _MOST) -> None:
     if found < least:
         _refuse(source, key, f"{least} or more", found)
+    if found > most:
+        _refuse(source, key, f"{most} or less", found)
 
 
 def _refuse(source: str, key: str, expected: str, found: object) -> NoReturn:

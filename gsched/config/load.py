@@ -190,4 +190,6 @@ def _shown(found: Any) -> str:
         return f'the text "{found}"'
     if isinstance(found, dict):
         return "a table"
-    return "a list" if isinstance(found, list) else str(found)
+    if isinstance(found, list):
+        return f"the list [{', '.join(_shown(item) for item in found[:3])}{', ...' if len(found) > 3 else ''}]"
+    return str(found)

@@ -51,9 +51,7 @@ def export(rule: str, environment: Mapping[str, str], limit: int = ENVIRONMENT_M
             taken[name] = environment[name]
         else:
             warnings.append(f"--export: {name} is not set here; the job will not have it")
-    unfit = sorted(name for name, value in taken.items() if not _is_utf8(name + value))
-    warnings += [f"the variable {name!r} is not UTF-8; the job will not have it" for name in unfit]
-    return Exported(_bounded({n: v for n, v in taken.items() if n not in unfit}, limit), tuple(warnings))
+    return Exported(_bounded(taken, limit), tuple(warnings))
 
 
 def _split(rule: str) -> Iterator[str]:
@@ -75,7 +73,7 @@ def _split(rule: str) -> Iterator[str]:
 
 
 def _bounded(environment: dict[str, str], limit: int) -> dict[str, str]:
-    size = sum(len(name.encode()) + len(value.encode()) + 2 for name, value in environment.items())
+    size = sum(len(_bytes(name)) + len(_bytes(value)) + 2 for name, value in environment.items())
     if size > limit:
         longest = max(environment, key=lambda name: len(environment[name]))
         raise TooLarge(
@@ -89,9 +87,6 @@ def _is_ours(name: str) -> bool:
     return name in OURS or name.startswith(OURS_PREFIXES)
 
 
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _bytes(text: str) -> bytes:
+    """As the system keeps it: values need not be UTF-8, and come through as they are."""
+    return text.encode("utf-8", "surrogateescape")

@@ -16,7 +16,7 @@ def submit(*argv: str, script: str = PLAIN, **environment: str) -> Submission:
     """Read a command line whose script `train.sh` (and standard input) holds `script`."""
 
     def read_file(path: str) -> bytes:
-        assert path in {"dir/train.sh", STDIN}
+        assert path in {"dir/train.sh", "a\nb\udcff.sh", STDIN}
         return script.encode()
 
     return read_submission(argv, environment, read_file, HERE, "id-1")
@@ -221,10 +221,17 @@ def test_names_are_any_printable_text() -> None:
         assert "not a job's name" in refused("-J", bad)
 
 
-def test_what_is_not_utf8_is_refused() -> None:
+def test_what_is_shown_must_be_utf8_and_what_only_the_job_sees_need_not() -> None:
     assert refused("--comment", "\udcff") == "--comment: '\\udcff' is not UTF-8"
-    with pytest.raises(BadRequest, match="an argument of the script"):
-        submit("dir/train.sh", "\udcff")
+    with pytest.raises(BadRequest, match=r"the working directory: .* is not UTF-8"):
+        read_submission(["--wrap=true"], {}, lambda _: b"", Here(cwd="/home/\udcff"))
+    payload = submit("--export=A=\udcff", "dir/train.sh", "\udcff").request.payload
+    assert (payload.args, payload.environment) == (("\udcff",), {"A": "\udcff"})
+    assert submit("--wrap", "cat \udcff").request.payload.script.endswith(b"cat \xff\n")
+
+
+def test_a_job_is_named_after_its_script_in_letters_that_can_be_shown() -> None:
+    assert submit("a\nb\udcff.sh").request.spec.name == "a b\\udcff.sh"
 
 
 def test_a_script_that_is_not_one_is_refused_before_anything_else() -> None:

@@ -119,6 +119,10 @@ def test_the_only_partition_is_the_default() -> None:
         ("[times]\nheartbeat_s = 0", "[times] heartbeat_s: expected 1 or more, found 0"),
         ("[times]\nheartbeat_s = 60", "[times] node_timeout_s: expected more than heartbeat_s (60), found 60"),
         ("[times]\nlost_after_s = 9", "[times] lost_after_s: expected at least node_timeout_s (60), found 9"),
+        (
+            "[times]\nheartbeat_s = 99999999999999999999",
+            "[times] heartbeat_s: expected 1000000000 or less, found 99999999",
+        ),
         ("[limits]\njobs = -1", "[limits] jobs: expected 1 or more, found -1"),
         ("[cluster]\nname = 5", "[cluster] name: expected a text, found 5"),
         ("[cluster]\nname = 'a b'", '[cluster] name: expected letters, digits, dot, dash and underscore, found "a b"'),
@@ -162,6 +166,8 @@ def test_the_only_partition_is_the_default() -> None:
             "[[node]]\nname = 'n1'\nfeatures = ['a&b']",
             '[[node]] "n1": features: expected words of letters and digits, found "a&b"',
         ),
+        ("node = [1, 'a']", 'node: expected entries [[node]], with two brackets, found the list [1, the text "a"]'),
+        ("[[switch]]\nname = 'a b'", '[[switch]] "a b": name: expected letters, digits, dot, dash and underscore'),
         ("[[switch]]\nname = 's'", '[[switch]] "s": expected either nodes (a leaf) or switches, found neither'),
         (
             "[[switch]]\nname = 's'\nnodes = 'n9'",
