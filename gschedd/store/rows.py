@@ -18,7 +18,6 @@ Row = tuple[object, ...]
 T = TypeVar("T")
 
 
-
 def key_text(text: str) -> str:
     """Make any string fit a text column, one to one: no NUL, no half characters (names that were not UTF-8)."""
     if text.isascii() and "\\" not in text and "\0" not in text:

@@ -85,6 +85,7 @@ answers: Final = Table(
     Column("at", BigInteger, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Index("answers_by_time", "at"),
+    sqlite_with_rowid=False,  # one tree to write to in place of two
 )
 
 events: Final = Table(

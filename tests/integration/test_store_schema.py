@@ -41,6 +41,23 @@ def test_the_steps_lead_to_the_schema_that_the_code_uses(file: Path) -> None:
     engine.dispose()
 
 
+def test_the_steps_make_the_very_tables_that_the_code_would_make(file: Path, tmp_path: Path) -> None:
+    """Alembic compares columns and indexes; this compares what SQLite was told, `WITHOUT ROWID` and all."""
+    fresh = tmp_path / "fresh.db"
+    engine = create_engine(f"sqlite:///{fresh}")
+    schema.metadata.create_all(engine)
+    engine.dispose()
+    assert statements(file) == statements(fresh)
+
+
+def statements(file: Path) -> dict[str, str]:
+    with sqlite3.connect(file) as raw:
+        found = raw.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'alembic_version'")
+        made = {name: " ".join(sql.split()) for name, sql in found}
+    raw.close()
+    return made
+
+
 def test_only_the_owner_may_read_the_database_and_its_log(tmp_path: Path) -> None:
     store = SqlStore("", tmp_path)
     opened(store)

@@ -58,7 +58,14 @@ def upgrade() -> None:
     op.create_index("runs_live", "runs", ["closed"], sqlite_where=live, postgresql_where=live)
     op.create_table("steps", _key("job"), _key("run"), _key("id"), _body())
     op.create_table("nodes", sa.Column("name", sa.String, primary_key=True), _body())
-    op.create_table("answers", _key("uid"), sa.Column("request_id", sa.String, primary_key=True), _whole("at"), _body())
+    op.create_table(
+        "answers",
+        _key("uid"),
+        sa.Column("request_id", sa.String, primary_key=True),
+        _whole("at"),
+        _body(),
+        sqlite_with_rowid=False,
+    )
     op.create_index("answers_by_time", "answers", ["at"])
     op.create_table(
         "events",
