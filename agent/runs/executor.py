@@ -144,6 +144,8 @@ class Executor:
             raise NotPermitted(f"job {key.job} is not of uid {ticket.uid}")
         if step in run.steps_done or self.task_ends(key, step):
             return  # it was opened, and perhaps by an agent before this one
+        if run.over:
+            raise Conflict(f"run {key.run} of job {key.job} on node {self._node} has ended")
         directory = self.spool.directory(key) / "steps" / str(step)
         if not (directory / "open").exists():
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -84,9 +84,11 @@ def _open_output(path: str, append: bool) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
     flags |= os.O_APPEND if append else 0
     try:
-        if parent := os.path.dirname(path):
-            os.makedirs(parent, exist_ok=True)
-        fd = os.open(path, flags, 0o666)
+        try:
+            fd = os.open(path, flags, 0o666)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fd = os.open(path, flags, 0o666)
         mode = os.fstat(fd).st_mode
         null = stat.S_ISCHR(mode) and os.fstat(fd).st_rdev == os.makedev(1, 3)
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or null):
