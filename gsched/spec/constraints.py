@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gsched.errors import BadRequest
 
-_FEATURE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", re.ASCII)
+_FEATURE: Final = r"[A-Za-z0-9_][A-Za-z0-9_.:-]*"
 _LATER: Final = {"[": "brackets", "(": "parentheses", "*": "counts", "!": "negation"}
 
 
@@ -46,4 +46,4 @@ def parse_constraint(text: str) -> Constraint:
 
 def is_feature(text: str) -> bool:
     """Whether it can be the name of a feature."""
-    return _FEATURE.fullmatch(text) is not None
+    return re.fullmatch(_FEATURE, text) is not None

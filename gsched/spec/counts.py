@@ -9,13 +9,13 @@ from gsched.errors import BadRequest
 
 COUNT_MAX: Final = 1_000_000
 
-_WHOLE: Final = re.compile(r"[0-9]+")
-_FRACTION: Final = re.compile(r"[0-9]*\.[0-9]+")
+_WHOLE: Final = r"[0-9]+"
+_FRACTION: Final = r"[0-9]*\.[0-9]+"
 
 
 def parse_count(text: str, what: str, most: int = COUNT_MAX) -> int:
     """Read a count of `what` ("nodes", "tasks"): 1 to `most`. Raises BadRequest."""
-    if not _WHOLE.fullmatch(text):
+    if not re.fullmatch(_WHOLE, text):
         raise BadRequest(f"not a whole number of {what}: {text!r}")
     if len(text) > 18 or int(text) > most:
         raise BadRequest(f"{text[:24]} {what} were asked; the most one job can ask is {most}")
@@ -26,9 +26,9 @@ def parse_count(text: str, what: str, most: int = COUNT_MAX) -> int:
 
 def parse_gpu_count(text: str) -> int:
     """Read a count of GPUs. Raises BadRequest; the text says so where it was a fraction or zero."""
-    if _FRACTION.fullmatch(text):
+    if re.fullmatch(_FRACTION, text):
         raise BadRequest(f"{text} GPUs were asked; fractions of a GPU are not supported yet, ask for whole ones")
-    if _WHOLE.fullmatch(text) and not text.strip("0"):
+    if re.fullmatch(_WHOLE, text) and not text.strip("0"):
         raise BadRequest("0 GPUs were asked; leave the option out for a job without GPUs")
     return parse_count(text, "GPUs")
 
@@ -39,7 +39,7 @@ def parse_node_count(text: str) -> tuple[int, int]:
     if not dash:
         count = parse_count(text, "nodes")
         return count, count
-    if not (_WHOLE.fullmatch(least) and _WHOLE.fullmatch(most)):
+    if not (re.fullmatch(_WHOLE, least) and re.fullmatch(_WHOLE, most)):
         raise BadRequest(f"not a number of nodes: {text!r} (forms: COUNT, FEWEST-MOST)")
     low, high = parse_count(least, "nodes"), parse_count(most, "nodes")
     if low > high:

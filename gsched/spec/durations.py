@@ -18,8 +18,8 @@ NO_LIMIT: Final = 0
 DAYS_MAX: Final = 36_500  # a century: beyond it is a slip of the finger
 
 _DAY: Final = 24 * 3600
-_CLOCK: Final = re.compile(r"([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
-_DAYS: Final = re.compile(r"([0-9]+)-([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
+_CLOCK: Final = r"([0-9]+)(?::([0-9]+))?(?::([0-9]+))?"
+_DAYS: Final = r"([0-9]+)-([0-9]+)(?::([0-9]+))?(?::([0-9]+))?"
 
 
 def parse_duration(text: str) -> int:
@@ -31,9 +31,9 @@ def parse_duration(text: str) -> int:
         return NO_LIMIT
     if len(text) > 40:
         raise BadRequest(f"not a time: {text[:40]!r}... (forms: {FORMS})")
-    if found := _DAYS.fullmatch(text):
+    if found := re.fullmatch(_DAYS, text):
         days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    elif found := _CLOCK.fullmatch(text):
+    elif found := re.fullmatch(_CLOCK, text):
         days = 0
         first, second, third = found.groups()
         if third is not None:

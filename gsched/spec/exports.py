@@ -16,7 +16,7 @@ ENVIRONMENT_MAX_BYTES: Final = 1024 * 1024
 OURS_PREFIXES: Final = ("SLURM_", "SLURMD_", "GSCHED_")
 OURS: Final = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES")
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 class Exported(Struct, frozen=True):
@@ -39,7 +39,7 @@ def export(rule: str, environment: Mapping[str, str], limit: int = ENVIRONMENT_M
             raise BadRequest("--export=NIL is not supported yet; NONE is near it")
         elif word == "NONE":
             raise BadRequest(f"--export={word} cannot be joined with other words: {rule!r}")
-        elif not _NAME.fullmatch(name):
+        elif not re.fullmatch(_NAME, name):
             raise BadRequest(
                 f"not a value of --export: {rule!r}: {name!r} is no variable's name (ALL, NONE, A, A=VALUE)"
             )

@@ -21,7 +21,7 @@ PAD_MAX: Final = 10
 OFF: Final = "\\\\"
 BATCH: Final = "batch"  # the step of the script itself
 
-_MARK: Final = re.compile(r"%(?:(%)|([0-9]*)([A-Za-z]))", re.ASCII)
+_MARK: Final = r"%(?:(%)|([0-9]*)([A-Za-z]))"
 _KNOWN: Final = "jAabJstnNuxr"
 
 
@@ -49,7 +49,7 @@ def fill_pattern(pattern: str, fields: FileFields) -> str:
         value = _value(found[3], fields, _width(found[2]))
         return found[0] if value is None else value
 
-    return _MARK.sub(replaced, pattern)
+    return re.sub(_MARK, replaced, pattern)
 
 
 def check_pattern(pattern: str) -> None:
@@ -60,7 +60,7 @@ def check_pattern(pattern: str) -> None:
         raise BadRequest(f"a file name holds a NUL character: {pattern!r}")
     if OFF in pattern:
         return
-    for found in _MARK.finditer(pattern):
+    for found in re.finditer(_MARK, pattern):
         if not found[1] and found[3] not in _KNOWN:
             known = " ".join(f"%{letter}" for letter in _KNOWN)
             raise BadRequest(f"unknown mark {found[0]} in the file name {pattern!r} (known: {known} %%)")
@@ -70,7 +70,7 @@ def fixed_part(pattern: str) -> str:
     """The pattern up to its first mark; all of it (with replacement done) if it has none."""
     if OFF in pattern:
         return pattern.replace(OFF, "")
-    for found in _MARK.finditer(pattern):
+    for found in re.finditer(_MARK, pattern):
         if not found[1] and found[3] in _KNOWN:
             return pattern[: found.start()].replace("%%", "%")
     return pattern.replace("%%", "%")
@@ -78,7 +78,7 @@ def fixed_part(pattern: str) -> str:
 
 def has_marks(pattern: str) -> bool:
     """Whether the file's name depends on the job."""
-    return OFF not in pattern and any(not found[1] and found[3] in _KNOWN for found in _MARK.finditer(pattern))
+    return OFF not in pattern and any(not found[1] and found[3] in _KNOWN for found in re.finditer(_MARK, pattern))
 
 
 def _width(digits: str) -> int:

@@ -13,7 +13,7 @@ from gsched.spec.counts import parse_gpu_count
 GRES_FORMS: Final = "gpu, gpu:COUNT, gpu:MODEL, gpu:MODEL:COUNT, none"
 GPU_FORMS: Final = "COUNT, MODEL:COUNT"
 
-_MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]*", re.ASCII)
+_MODEL: Final = r"[A-Za-z0-9][A-Za-z0-9_. -]*"
 _LATER: Final = ("shard", "mps")
 
 
@@ -59,7 +59,7 @@ def parse_gres(text: str) -> GpuAsk | None:
 
 def _is_model(text: str) -> bool:
     """A name and not some way to write a number: `nan` and `1e3` are slips, not models."""
-    if not _MODEL.fullmatch(text):
+    if not re.fullmatch(_MODEL, text):
         return False
     try:
         float(text)

@@ -9,18 +9,18 @@ from typing import Final
 from gsched.errors import BadRequest
 from gsched.values.ids import JobId
 
-_ID: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
-_ARRAY: Final = re.compile(r"[0-9]+_.*", re.ASCII)
-_STEP: Final = re.compile(r"[0-9]+\.([0-9]+|batch|extern)", re.ASCII)
+_ID: Final = r"[0-9]{1,18}"
+_ARRAY: Final = r"[0-9]+_.*"
+_STEP: Final = r"[0-9]+\.([0-9]+|batch|extern)"
 
 
 def parse_job_id(text: str) -> JobId:
     """Read one id. Raises BadRequest, also for what is a step's or an array element's id."""
-    if _ID.fullmatch(text) and int(text) > 0:
+    if re.fullmatch(_ID, text) and int(text) > 0:
         return JobId(int(text))
-    if _ARRAY.fullmatch(text):
+    if re.fullmatch(_ARRAY, text):
         raise BadRequest(f"job arrays are not supported yet: {text!r}")
-    if _STEP.fullmatch(text):
+    if re.fullmatch(_STEP, text):
         raise BadRequest(f"{text!r} is a step; a job is wanted here, as {text.split('.')[0]}")
     raise BadRequest(f"not a job id: {text[:40]!r} (a whole number, as 123)")
 

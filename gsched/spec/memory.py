@@ -9,13 +9,13 @@ from gsched.errors import BadRequest
 
 MEMORY_MAX_MIB: Final = 1 << 40  # an EiB: fits every integer we keep it in
 
-_SIZE: Final = re.compile(r"([0-9]{1,18})([KMGT]?)", re.IGNORECASE | re.ASCII)
+_SIZE: Final = r"(?ai)([0-9]{1,18})([KMGT]?)"
 _MIB: Final = {"": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
 def parse_memory(text: str) -> int:
     """Read `4000`, `4000M`, `4G`, `1T` or `500K` (rounded up): MiB. Raises BadRequest, which lists the forms."""
-    found = _SIZE.fullmatch(text)
+    found = re.fullmatch(_SIZE, text)
     if not found:
         what = "memory cannot be negative" if text.startswith("-") else "not a size of memory"
         raise BadRequest(f"{what}: {text[:40]!r} (a whole number of MiB, or with K, M, G or T, as 4000 or 16G)")

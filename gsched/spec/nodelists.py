@@ -19,10 +19,10 @@ NAMES_MAX: Final = 100_000
 TEXT_MAX: Final = 4 * 1024 * 1024  # so many names, each written out
 FORMS: Final = "names and ranges, as n1,n[2-4,7],gpu[01-16]"
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}", re.ASCII)
-_LITERAL: Final = re.compile(r"[A-Za-z0-9_.-]*", re.ASCII)
-_RANGE: Final = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
-_NUMBERED: Final = re.compile(r"(.*?)([0-9]{1,18})", re.ASCII | re.DOTALL)
+_NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}"
+_LITERAL: Final = r"[A-Za-z0-9_.-]*"
+_RANGE: Final = r"([0-9]{1,18})(?:-([0-9]{1,18}))?"
+_NUMBERED: Final = r"(?s)(.*?)([0-9]{1,18})"
 
 
 class _Range(NamedTuple):
@@ -51,7 +51,7 @@ def expand(text: str) -> tuple[NodeName, ...]:
         choices = [(literal,) if not ranges else _texts(literal, ranges) for literal, ranges in pattern]
         names.extend(NodeName("".join(chosen)) for chosen in product(*choices))
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             _refuse(text, f"{_short(name)} is not a name")
     return tuple(names)
 
@@ -61,7 +61,7 @@ def fold(names: Iterable[str]) -> str:
     parts: list[str] = []
     prefix, ranges = "", list[_Range]()
     for name in names:
-        found = _NUMBERED.fullmatch(name)
+        found = re.fullmatch(_NUMBERED, name)
         if found is None:
             parts += _folded(prefix, ranges)
             ranges = []
@@ -112,14 +112,14 @@ def _pattern(part: str, text: str) -> list[tuple[str, list[_Range]]]:
         inside, closed, literal = piece.rpartition("]")
         if closed:
             pairs[-1] = (pairs[-1][0], [_range(r, text) for r in inside.split(",")])
-        if not _LITERAL.fullmatch(literal):
+        if not re.fullmatch(_LITERAL, literal):
             _refuse(text, f"{literal!r} cannot be part of a name")
         pairs.append((literal, []))
     return pairs
 
 
 def _range(written: str, text: str) -> _Range:
-    found = _RANGE.fullmatch(written)
+    found = re.fullmatch(_RANGE, written)
     if not found:
         _refuse(text, f"{written!r} is not a number or a range of numbers")
     first, last = found[1], found[2] or found[1]
