@@ -1,4 +1,4 @@
-"""Carries out the effects of the agent's pure half: run directories, supervisors, requests to them. Never raises.
+"""Carries out the effects of the agent's pure half: run directories, supervisors, requests to them.
 
 What went wrong becomes an event that says whose failure it is. A run outlives the executor; `adopt` finds it again.
 One thread, on the event loop; only the hunt for what a dead supervisor left runs beside it.
@@ -39,7 +39,7 @@ from agent.runs.spool import Spool
 from agent.runs.supervised import Supervised, found_run
 from agent.supervisor import processes, records
 from gsched.auth.tickets import Ticket
-from gsched.errors import Conflict, NotFound, NotPermitted, Unavailable
+from gsched.errors import Conflict, GschedError, NotFound, NotPermitted, Unavailable
 from gsched.protocol.link import Blame, LaunchSpec
 from gsched.protocol.stream import OpenStep
 from gsched.spec.filenames import FileFields, fill_pattern
@@ -77,6 +77,8 @@ class Executor:
             self._launcher.start()
         except OSError as error:
             log.error("supervisor.template", error=str(error))
+        for gone in self.spool.set_aside_before():
+            self._sweeper.submit(self._sweep, gone)
         found = []
         for key in self.spool.found():
             launch = self.spool.launch_of(key)
@@ -102,7 +104,10 @@ class Executor:
         self._sweeper.shutdown(wait=True)
 
     def carry_out(self, effect: Effect) -> None:
-        """Act. Safe to repeat. Say and Hangup are the link's and do nothing here."""
+        """Act. Safe to repeat. Say and Hangup are the link's and do nothing here.
+
+        Never raises but for Save: an agent that cannot remember its term must not go on.
+        """
         match effect:
             case Prepare():
                 self._prepare(effect.key, effect.launch)
@@ -211,7 +216,7 @@ class Executor:
                 self.spool.make(key, self._launch_file(key, launch), launch.script)
             run.launched = True
             run.attach(self._launcher.launch(str(self.spool.directory(key))))
-        except OSError as error:
+        except (OSError, GschedError, ValueError) as error:
             text = f"node {self._node} could not prepare the run: {error}"
             log.error("run.prepare", job=key.job, run=key.run, error=str(error))
             self._undo(run, PrepareFailed(key, Blame.NODE, text))

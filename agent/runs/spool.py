@@ -71,15 +71,15 @@ class Spool:
         return f"{self.runs}/{key}/record"
 
     def found(self) -> list[RunKey]:
-        """The runs that have a directory, in order; what a crash left half removed is removed."""
-        keys = []
-        for name in sorted(path.name for path in self.runs.iterdir()):
-            job, _, run = name.partition(".")
-            if job.isdecimal() and run.isdecimal():
-                keys.append(RunKey(JobId(int(job)), RunNo(int(run))))
-            elif name.startswith(_GONE):
-                shutil.rmtree(self.runs / name, ignore_errors=True)
-        return sorted(keys)
+        """The runs that have a directory, in order."""
+        names = [path.name.partition(".") for path in self.runs.iterdir()]
+        return sorted(
+            RunKey(JobId(int(job)), RunNo(int(run))) for job, _, run in names if job.isdecimal() and run.isdecimal()
+        )
+
+    def set_aside_before(self) -> list[Path]:
+        """What an earlier agent set aside and did not get to sweep."""
+        return list(self.runs.glob(f"{_GONE}*"))
 
     def make(self, key: RunKey, launch: dict[str, Any], script: bytes) -> None:
         """Make a run's directory, or finish one that a crash left without a supervisor. Raises OSError."""
@@ -122,7 +122,9 @@ class Spool:
             return path
         directory = self.root / "user" / str(key)
         directory.parent.mkdir(mode=0o711, exist_ok=True)
-        directory.mkdir(mode=0o700, exist_ok=True)
+        if directory.exists():
+            shutil.rmtree(directory)  # of a launch that was cut off: the user may have put anything there
+        directory.mkdir(mode=0o700)
         path = str(directory / "script")
         _write_file(path, script, 0o500)
         os.chown(path, uid, gid)
@@ -131,8 +133,8 @@ class Spool:
 
 
 def _write_file(path: str, data: bytes, mode: int) -> None:
-    fresh = path + ".new"
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    """Cut off by a crash, it is written again: the launch file, which is made whole, comes after it."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         done = 0
         while done < len(data):
@@ -140,4 +142,3 @@ def _write_file(path: str, data: bytes, mode: int) -> None:
         os.fchmod(fd, mode)
     finally:
         os.close(fd)
-    Path(fresh).rename(path)

@@ -112,6 +112,8 @@ def _run(command: Command, who: identity.Identity, trouble: int, parent: int) ->
         code = 126 if error.errno in (errno.EACCES, errno.ENOEXEC, errno.EPERM) else 127
         line = f"{code} cannot {what}: {os.strerror(error.errno or 0)}"
         os.write(trouble, line.encode(errors="replace")[:4000])
+    except ValueError as error:  # a NUL character where the kernel wants none
+        os.write(trouble, f"127 cannot {what}: {error}".encode(errors="replace")[:4000])
     finally:
         os._exit(127)
 

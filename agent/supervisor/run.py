@@ -30,6 +30,7 @@ else:
 AFTER_EXIT_S: Final = 5  # grace for what outlives the script, at most
 BACKSTOP_S: Final = 60  # how much later than the first node the others end a run by its time limit
 KILL_AGAIN_MS: Final = 200
+NODES_FAULT: Final = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO)  # of a fork or an exec
 
 
 class Run:
@@ -67,6 +68,8 @@ class Run:
             self._fail(refusal.blame, refusal.text, refusal.reason)
         except OSError as error:
             self._fail("node", f"the supervisor could not prepare the run: {error}")
+        except ValueError as error:  # a NUL character in a path
+            self._fail("job", f"cannot use the job's paths: {error}", "JobLaunchFailure")
         else:
             self.steps.who = self._who
             self._set(phase=records.READY)
@@ -144,7 +147,11 @@ class Run:
         except OSError as error:
             at_dir = error.filename == launch["chdir"]
             what = f"enter the working directory {launch['chdir']}" if at_dir else "execute the script"
-            self._fail("job", f"cannot {what}: {os.strerror(error.errno or 0)}{self._hint(error)}", "JobLaunchFailure")
+            blame = "node" if error.errno in NODES_FAULT else "job"
+            self._fail(blame, f"cannot {what}: {os.strerror(error.errno or 0)}{self._hint(error)}", "JobLaunchFailure")
+            return False
+        except ValueError as error:  # a NUL character where the kernel wants none
+            self._fail("job", f"cannot execute the script: {error} in its arguments or environment", "JobLaunchFailure")
             return False
         for fd in self._outputs:
             os.close(fd)
@@ -152,8 +159,11 @@ class Run:
         return True
 
     def _hint(self, error: OSError) -> str:
-        """For a missing interpreter: its name, which the kernel does not tell."""
-        if error.errno != errno.ENOENT or error.filename == self.launch["chdir"]:
+        """For a missing interpreter: its name, which the kernel does not tell.
+
+        Not for another user's script: that user could put anything in its place for root to read.
+        """
+        if error.errno != errno.ENOENT or error.filename == self.launch["chdir"] or self._who.groups is not None:
             return ""
         with open(self.launch["script"], "rb") as file:
             first = file.readline(256).decode(errors="replace").strip()

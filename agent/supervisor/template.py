@@ -36,8 +36,11 @@ def serve_template() -> None:
     agent = socket.socket(fileno=os.dup(0))
     agent.set_inheritable(False)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel waits for our children; a supervisor sets its own
+    # Forked children share these pages as long as nobody writes to them, and a collection would. What a supervisor
+    # makes is freed by counting alone.
     gc.collect()
-    gc.freeze()  # forked children share these pages as long as nobody writes to them
+    gc.disable()
+    gc.freeze()
     while True:
         message, fds, _, _ = socket.recv_fds(agent, PATH_MAX, 1)
         if not message:

@@ -138,8 +138,12 @@ class OneNode:
     def finish(self, run: RunKey, script: str, **changes: Any) -> list[AgentEvent]:
         """Launch a run and give all its events once it is over."""
         self.launch(run, script, **changes)
-        self.until(lambda: any(isinstance(e, (Cleaned, PrepareFailed)) for e in self.events))
-        return [event for event in self.events if getattr(event, "key", None) == run]
+
+        def about_it() -> list[AgentEvent]:
+            return [event for event in self.events if getattr(event, "key", None) == run]
+
+        self.until(lambda: any(isinstance(event, (Cleaned, PrepareFailed)) for event in about_it()))
+        return about_it()
 
     def open_step(self, run: RunKey, step: int, request: OpenStep) -> None:
         ticket = Ticket(run.job, run.run, StepId(step), NODE, os.getuid(), Instant(0), len(request.tasks))

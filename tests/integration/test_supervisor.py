@@ -165,6 +165,9 @@ def test_an_output_file_that_cannot_be_used_fails_the_job_and_says_why(node: One
     [
         ({"chdir": "/not/there"}, "working directory /not/there: No such file or directory"),
         ({"script": "#!/no/such/shell\n"}, "its first line is '#!/no/such/shell'"),
+        ({"environment": {"A": "a\0b"}}, "embedded null byte in its arguments or environment"),
+        ({"args": ("x" * 200_000,)}, "Argument list too long"),
+        ({"output": "a\0b"}, "cannot use the job's paths"),
     ],
 )
 def test_a_directory_or_interpreter_that_is_missing_is_the_jobs_failure(
