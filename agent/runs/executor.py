@@ -42,12 +42,11 @@ from gsched.auth.tickets import Ticket
 from gsched.errors import Conflict, GschedError, NotFound, NotPermitted, Unavailable
 from gsched.protocol.link import Blame, LaunchSpec
 from gsched.protocol.stream import OpenStep
-from gsched.spec.filenames import FileFields, fill_pattern
+from gsched.spec.filenames import DEFAULT_OUTPUT, FileFields, fill_pattern
 from gsched.values.ids import Instant, NodeName, RunKey, StepId
 
 log = structlog.get_logger()
 
-DEFAULT_OUTPUT: Final = "slurm-%j.out"
 _RECONNECT_S: Final = 0.05  # between tries to reach a supervisor that lives but does not listen yet
 _HUNT_PAUSE_S: Final = 0.05
 _STEP_ANSWER_S: Final = 60.0

@@ -13,10 +13,9 @@ from gsched.client.blocking import connect
 from gsched.errors import NotFound
 from gsched.protocol.messages import JobPage, JobRow, ListJobs
 from gsched.render.columns import Format, parse_format
-from gsched.render.jobs import DEFAULT, DEFAULT_SORT, LONG, START, job_columns, queue_json, sort_jobs
+from gsched.render.jobs import DEFAULT, DEFAULT_SORT, LONG, START, job_columns, sort_jobs
 from gsched.render.text import json_text
-from gsched.spec.jobids import parse_job_ids
-from gsched.values.ids import Instant
+from gsched.values.ids import Instant, JobId
 from gsched.values.states import JobState
 
 UNKNOWN_JOB = 1  # squeue's status for one unknown id
@@ -60,6 +59,8 @@ def gqueue(
     for job in page.missing:
         warn(f"job {job}: no such job, or it ended longer ago than the controller remembers (see gacct)")
     if as_json:
+        from gsched.render.job_json import queue_json
+
         click.echo(json_text(queue_json(page, rows)))
         return
     table: Format[JobRow] = parse_format(layout, job_columns(page.now))
@@ -74,11 +75,16 @@ def _users(user: str | None, me: bool) -> tuple[str, ...]:
 
 
 def _request(states: str | None, jobs: str | None, users: tuple[str, ...], start: bool) -> ListJobs:
+    ids: tuple[JobId, ...] = ()
+    if jobs is not None:
+        from gsched.spec.jobids import parse_job_ids  # here, because gqueue should feel instant
+
+        ids = parse_job_ids([jobs])
     wanted, every = job_states(states) if states is not None else ((), False)
     if start and states is None:
         wanted = (JobState.PENDING,)
     return ListJobs(
-        jobs=parse_job_ids([jobs]) if jobs is not None else (),
+        jobs=ids,
         user=users[0] if len(users) == 1 else "",
         states=wanted,
         all_states=every,

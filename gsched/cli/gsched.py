@@ -50,7 +50,7 @@ def gsched() -> None:
 @option("--nodes", type=int, metavar="N", help="How many nodes; default 1. Remembered.")
 @option("--simulate", metavar="COUNTxMODEL", help='Pretended GPUs on each node, e.g. "8xH100-SXM". Remembered.')
 @option("--name", metavar="NAME", help='The cluster\'s name; default "local". Remembered.')
-@option("--timeout", type=float, default=None, metavar="S", help="Seconds to wait for all nodes; default 180.")
+@option("--timeout", type=float, default=None, metavar="S", help="Seconds to wait for gschedd, then for all nodes.")
 def up(
     detach: bool,
     directory: str | None,
@@ -63,12 +63,11 @@ def up(
 
     Without -d it stays in front and ends the cluster, with its running jobs, on Ctrl-C.
     """
-    from gsched.local.cluster import READY_S
     from gsched.local.cluster import up as bring_up
     from gsched.local.settings_file import Wanted
 
     wanted = Wanted(nodes=nodes, simulate=simulate, name=name)
-    made = bring_up(_directory(directory), wanted, _tell, READY_S if timeout is None else timeout)
+    made = bring_up(_directory(directory), wanted, _tell, timeout)
     click.echo(_ready_text(made))
     if not detach:
         _stay(made.place)

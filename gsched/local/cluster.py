@@ -20,13 +20,19 @@ from gsched.local.settings_file import Wanted, node_names, read_settings, requir
 from gsched.protocol.messages import DrainNode, ListNodes, NodePage
 from gsched.values.ids import NodeName
 
-READY_S: Final = 180.0  # the first start of all compiles the scheduling kernels
+CONTROLLER_S: Final = 600.0  # its very first start compiles the scheduling kernels: a minute, more on a busy machine
+NODES_S: Final = 60.0  # after that
 _PATIENCE_S: Final = 5.0  # then one line says what is waited for
 STOP_S: Final = 10.0
 WENT_DOWN: Final = "gsched down"  # reason of the drain that `down` makes and `up` takes back
 _PAUSE_S: Final = 0.05
 
 Say = Callable[[str], None]
+
+
+class _Started(NamedTuple):
+    daemon: Daemon
+    child: subprocess.Popen[bytes]
 
 
 class Up(NamedTuple):
@@ -38,9 +44,11 @@ class Up(NamedTuple):
     nodes: NodePage
 
 
-def up(directory: Path, wanted: Wanted, say: Say, within_s: float = READY_S) -> Up:
+def up(directory: Path, wanted: Wanted, say: Say, within_s: float | None = None) -> Up:
     """Make the cluster if there is none, start what does not run, wait until every node is registered.
 
+    `within_s` bounds the wait for the controller and, after that, the wait for the nodes; None is CONTROLLER_S and
+    NODES_S.
     Raises GschedError, after `say` was given the end of the log, if a daemon does not come up; what this call started
     is stopped again then.
     """
@@ -64,10 +72,8 @@ def up(directory: Path, wanted: Wanted, say: Say, within_s: float = READY_S) -> 
 def _unmake(place: Place) -> None:
     """A cluster that never came up is not remembered: the next try may choose anew. Its logs stay."""
     place.settings.unlink(missing_ok=True)
-    for folder in (place.state, place.directory / "nodes", place.logs.with_name("log.failed")):
+    for folder in (place.state, place.directory / "nodes"):
         shutil.rmtree(folder, ignore_errors=True)
-    if place.logs.exists():
-        place.logs.rename(place.logs.with_name("log.failed"))
 
 
 def find(directory: Path) -> tuple[Place, Settings]:
@@ -112,14 +118,14 @@ def agents(place: Place, settings: Settings) -> dict[NodeName, Daemon]:
     return found
 
 
-def _started(place: Place, settings: Settings, say: Say, within_s: float) -> Up:
+def _started(place: Place, settings: Settings, say: Say, within_s: float | None) -> Up:
     _certify(place, settings)
     everyone = (controller(place), *agents(place, settings).values())
-    mine: list[tuple[Daemon, subprocess.Popen[bytes]]] = []
+    mine: list[_Started] = []
     try:
         for daemon in everyone:
             if processes.running_pid(daemon) is None:
-                mine.append((daemon, processes.start(daemon, place.directory)))
+                mine.append(_Started(daemon, processes.start(daemon, place.directory)))
         page = _ready(place, settings, mine, say, within_s)
         page = _back_in_service(place, page)
     except BaseException:
@@ -165,31 +171,47 @@ def _take_back(daemon: Daemon, child: subprocess.Popen[bytes]) -> None:
 # --- readiness
 
 
-def _ready(
-    place: Place, settings: Settings, mine: Sequence[tuple[Daemon, subprocess.Popen[bytes]]], say: Say, within_s: float
-) -> NodePage:
-    """Wait until the controller answers and every node of the settings is registered and answers."""
-    began = time.monotonic()
-    deadline, patient = began + within_s, began + _PATIENCE_S
+def _ready(place: Place, settings: Settings, mine: Sequence[_Started], say: Say, within_s: float | None) -> NodePage:
+    """Wait until the controller answers, then until every node of the settings is registered and answers."""
+    waits = _Waits(say, "gschedd; its very first start compiles for a minute", within_s or CONTROLLER_S)
+    while (page := ask_nodes(place)) is None:
+        _require_alive(mine, say)
+        if waits.over():
+            raise _failed(controller(place), f"it gave no answer within {waits.limit_s:g} s", say)
     names = [local.name for local in settings.local_agents]
-    while True:
-        for daemon, child in mine:
-            if child.poll() is not None:
-                raise _failed(daemon, _how_it_ended(child.returncode), say)
-        page = ask_nodes(place)
-        waiting = [name for name in names if not _registered(place, page, name)]
-        if page is not None and not waiting:
-            return page
-        now = time.monotonic()
-        if now > patient:
-            patient = deadline
-            what = f"nodes {', '.join(waiting)}" if page else "gschedd; its very first start compiles for a minute"
-            say(f"waiting for {what}")
-        if now > deadline:
-            if page is None:
-                raise _failed(controller(place), f"it gave no answer within {within_s:g} s", say)
-            raise _failed(agents(place, settings)[waiting[0]], f"it did not register within {within_s:g} s", say)
+    waits = _Waits(say, "the nodes to register", within_s or NODES_S)
+    while waiting := [name for name in names if not _registered(place, page, name)]:
+        _require_alive(mine, say)
+        if waits.over():
+            raise _failed(agents(place, settings)[waiting[0]], f"it did not register within {waits.limit_s:g} s", say)
+        page = ask_nodes(place) or page
+    return page
+
+
+class _Waits:
+    """One wait with a limit, in small pauses; says once what it is for if it takes long."""
+
+    def __init__(self, say: Say, what: str, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._say = say
+        self._what = what
+        self._began = time.monotonic()
+        self._said = False
+
+    def over(self) -> bool:
+        """Pause; say whether the time is over."""
+        waited = time.monotonic() - self._began
+        if waited > _PATIENCE_S and not self._said:
+            self._said = True
+            self._say(f"waiting for {self._what}")
         time.sleep(_PAUSE_S)
+        return waited > self.limit_s
+
+
+def _require_alive(mine: Sequence[_Started], say: Say) -> None:
+    for daemon, child in mine:
+        if child.poll() is not None:
+            raise _failed(daemon, _how_it_ended(child.returncode), say)
 
 
 def ask_nodes(place: Place) -> NodePage | None:
@@ -201,9 +223,9 @@ def ask_nodes(place: Place) -> NodePage | None:
             return None
 
 
-def _registered(place: Place, page: NodePage | None, name: NodeName) -> bool:
+def _registered(place: Place, page: NodePage, name: NodeName) -> bool:
     """Whether the controller hears the node, and commands inside its jobs would reach its agent."""
-    heard = page is not None and any(row.node.name == name and row.responding for row in page.rows)
+    heard = any(row.node.name == name and row.responding for row in page.rows)
     return heard and place.agent_socket(name).is_socket()
 
 

@@ -14,6 +14,7 @@ from gsched.errors import BadRequest, Conflict, NotFound, NotPermitted
 from gsched.values.ids import NodeName
 
 SOCKET_PATH_MAX: Final = 107  # bytes; struct sockaddr_un holds 108 with the final zero
+_KEPT: Final = frozenset({".lock", "log"})  # what is left of a cluster that never came up
 
 
 class Place(NamedTuple):
@@ -94,7 +95,7 @@ def make_place(directory: Path, node_names: tuple[NodeName, ...]) -> Place:
         place.directory.mkdir(0o700)
     except FileExistsError:
         _require_private(place.directory)
-        if not place.settings.exists() and any(entry.name != ".lock" for entry in place.directory.iterdir()):
+        if not place.settings.exists() and any(entry.name not in _KEPT for entry in place.directory.iterdir()):
             raise BadRequest(
                 f"{place.directory} is not empty and holds no cluster: give a directory of its own, "
                 "one that does not exist yet will do"

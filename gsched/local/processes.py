@@ -49,10 +49,9 @@ def program(name: str) -> str:
 def start(daemon: Daemon, directory: Path) -> subprocess.Popen[bytes]:
     """Start it with its output appended to its log; it stays when we and our terminal go."""
     daemon.log.parent.mkdir(mode=0o700, exist_ok=True)
-    daemon.pid_file.unlink(missing_ok=True)  # of a process that is gone
     environment = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
     with daemon.log.open("ab") as log:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             daemon.argv,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -61,6 +60,11 @@ def start(daemon: Daemon, directory: Path) -> subprocess.Popen[bytes]:
             env=environment,
             start_new_session=True,
         )
+    # The daemon writes the same into it when it is ready; until then it could not be found.
+    fresh = daemon.pid_file.with_suffix(".pid.new")
+    fresh.write_text(f"{child.pid}\n")
+    fresh.replace(daemon.pid_file)
+    return child
 
 
 def running_pid(daemon: Daemon) -> int | None:

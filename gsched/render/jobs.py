@@ -1,19 +1,16 @@
-"""Jobs as gqueue shows them: columns with squeue's letters, sort keys, and the rows of `gqueue --json`."""
+"""Jobs as gqueue shows them: columns with squeue's letters, and sort keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import Struct
-
 from gsched.errors import BadRequest
-from gsched.protocol.messages import JobPage, JobRow
+from gsched.protocol.messages import JobRow
 from gsched.render.columns import Column
 from gsched.render.text import shown
 from gsched.render.times import moment
 from gsched.spec.durations import NO_LIMIT, squeue_limit, squeue_style
-from gsched.spec.nodelists import fold
 from gsched.values.ids import Instant
 from gsched.values.states import JobState
 
@@ -48,7 +45,7 @@ def job_columns(now: Instant) -> dict[str, Column[JobRow]]:
         "C": Column("CPUS", lambda row: str(row.cpus), about="over all nodes", cut=False),
         "m": Column("MIN_MEMORY", lambda row: _memory(row.mem_mib), about="a node", cut=False),
         "b": Column("TRES_PER_NODE", _gpus, about="GPUs a node"),
-        "N": Column("NODELIST", _node_list),
+        "N": Column("NODELIST", node_list),
         "B": Column("EXEC_HOST", lambda row: row.nodes[0] if row.nodes else "n/a", about="where the script runs"),
         "r": Column("REASON", lambda row: row.reason, about="why it waits, or ended so"),
         "R": Column("NODELIST(REASON)", _where_or_why),
@@ -93,12 +90,17 @@ def _gpus(row: JobRow) -> str:
     return f"gres/gpu:{model}{row.gpus // max(1, row.nnodes)}"
 
 
-def _node_list(row: JobRow) -> str:
-    return row.nodes[0] if len(row.nodes) == 1 else fold(row.nodes) if row.nodes else ""
+def node_list(row: JobRow) -> str:
+    """The nodes of the current or last run, folded; "" if it never ran."""
+    if len(row.nodes) < 2:
+        return "".join(row.nodes)
+    from gsched.spec.nodelists import fold  # here, because most listings need it not and gqueue should feel instant
+
+    return fold(row.nodes)
 
 
 def _where_or_why(row: JobRow) -> str:
-    return f"({row.reason})" if row.state in _SHOWS_REASON else _node_list(row)
+    return f"({row.reason})" if row.state in _SHOWS_REASON else node_list(row)
 
 
 # --- sorting
@@ -135,87 +137,3 @@ def sort_jobs(rows: list[JobRow], keys: str) -> None:
         order.append((_SORT_KEYS[letter], word.strip().startswith("-")))
     for key, descending in reversed(order):
         rows.sort(key=key, reverse=descending)
-
-
-# --- JSON
-
-
-class JobJson(Struct, frozen=True):
-    """One job of `gqueue --json`. Stable: fields are added, never renamed. *_ms is since the epoch; null = none."""
-
-    job_id: int
-    name: str
-    user: str
-    uid: int
-    partition: str
-    state: str  # PENDING, RUNNING, ...
-    state_compact: str  # PD, R, ...
-    reason: str
-    detail: str
-    nodes: tuple[str, ...]
-    node_list: str  # folded
-    node_count: int
-    tasks: int
-    cpus: int  # over all nodes
-    gpus: int  # over all nodes
-    gpu_model: str
-    mem_mib_per_node: int | None  # null = by share
-    time_limit_s: int | None  # null = none
-    elapsed_s: int
-    submitted_ms: int
-    started_ms: int | None
-    ended_ms: int | None
-    planned_start_ms: int | None
-    restarts: int
-    exit_code: int
-    exit_signal: int
-    chdir: str
-
-
-class QueueJson(Struct, frozen=True):
-    """All that `gqueue --json` prints."""
-
-    jobs: tuple[JobJson, ...]
-    missing: tuple[int, ...]  # ids asked for that the controller does not know
-    unconfirmed: bool  # the controller's store does not answer: this may not survive a crash
-    now_ms: int  # the controller's clock
-
-
-def queue_json(page: JobPage, rows: list[JobRow]) -> QueueJson:
-    return QueueJson(tuple(_job_json(row, page.now) for row in rows), page.missing, page.unconfirmed, page.now)
-
-
-def _job_json(row: JobRow, now: Instant) -> JobJson:
-    return JobJson(
-        job_id=row.id,
-        name=row.name,
-        user=row.user,
-        uid=row.uid,
-        partition=row.partition,
-        state=row.state.value,
-        state_compact=row.state.compact,
-        reason=row.reason,
-        detail=row.detail,
-        nodes=row.nodes,
-        node_list=_node_list(row),
-        node_count=row.nnodes,
-        tasks=row.ntasks,
-        cpus=row.cpus,
-        gpus=row.gpus,
-        gpu_model=row.gpu_model,
-        mem_mib_per_node=_or_none(row.mem_mib),
-        time_limit_s=row.time_limit_s or None,
-        elapsed_s=elapsed_s(row, now),
-        submitted_ms=row.submitted,
-        started_ms=_or_none(row.started),
-        ended_ms=_or_none(row.ended),
-        planned_start_ms=_or_none(row.planned),
-        restarts=row.restarts,
-        exit_code=row.exit_code,
-        exit_signal=row.exit_signal,
-        chdir=row.chdir,
-    )
-
-
-def _or_none(value: int) -> int | None:
-    return value if value >= 0 else None

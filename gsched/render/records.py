@@ -13,6 +13,7 @@ from gsched.render.nodes import gpu_map, gpu_models, state_word
 from gsched.render.text import quoted, shown
 from gsched.render.times import moment
 from gsched.spec.durations import sacct_limit, sacct_style
+from gsched.spec.filenames import DEFAULT_OUTPUT, FileFields, fill_pattern
 from gsched.spec.nodelists import fold
 from gsched.values.job import Job, MemoryRule, Request
 from gsched.values.run import Run
@@ -61,13 +62,22 @@ def job_record(shown_job: JobShown) -> list[Pairs]:
         [("TresPerNode", _gpus(request)), ("MinMemoryNode", _memory(request))],
         [("Features", _or(spec.constraint, "(null)"))],
         [("Command", "(null)"), ("WorkDir", spec.chdir)],
-        [("StdOut", spec.output), ("StdErr", _or(spec.error, spec.output))],
+        [("StdOut", _file(job, spec.output or DEFAULT_OUTPUT))],
+        [("StdErr", _file(job, spec.error or spec.output or DEFAULT_OUTPUT))],
     ]  # fmt: skip
     if spec.comment:
         lines.append([("Comment", spec.comment)])
     if run is not None:
         lines += _run_lines(run)
     return [line for line in lines if line]
+
+
+def _file(job: Job, pattern: str) -> str:
+    """The whole path of an output file. Before the job has nodes, %N stays as it is."""
+    node = job.nodes[0] if job.nodes else "%N"
+    fields = FileFields(job=job.id, user=job.user, name=job.spec.name, node=node, restarts=job.restarts)
+    name = fill_pattern(pattern, fields)
+    return name if name.startswith("/") else f"{job.spec.chdir.rstrip('/')}/{name}"
 
 
 def _exit(job: Job) -> str:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gsched.errors import BadRequest
 
+DEFAULT_OUTPUT: Final = "slurm-%j.out"  # where the output of a script goes that names no file
 NOT_IN_ARRAY: Final = 4294967294  # what %a is outside an array, as in Slurm
 PAD_MAX: Final = 10
 OFF: Final = "\\\\"

@@ -33,7 +33,7 @@ class LocalCluster:
 
     def up(self) -> None:
         """Start what is not running; ready when this returns."""
-        self.run(*self._up, within_s=60)
+        self.run(*self._up, within_s=630)  # the very first start compiles
 
     def start_up(self) -> subprocess.Popen[bytes]:
         """The same beside the caller, who waits for the process."""

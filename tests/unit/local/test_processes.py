@@ -40,7 +40,6 @@ def daemon(folder: Path, program: str = WAITS) -> Daemon:
 def started(it: Daemon, folder: Path, children: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     child = processes.start(it, folder)
     children.append(child)
-    it.pid_file.write_text(f"{child.pid}\n")  # as the daemon itself would
     until(lambda: processes.command_line(child.pid), what="the program runs")
     return child
 

@@ -10,7 +10,8 @@ import pytest
 from gsched.errors import BadRequest
 from gsched.protocol.messages import JobPage, JobRow
 from gsched.render.columns import parse_format
-from gsched.render.jobs import DEFAULT, DEFAULT_SORT, LONG, job_columns, queue_json, sort_jobs
+from gsched.render.job_json import queue_json
+from gsched.render.jobs import DEFAULT, DEFAULT_SORT, LONG, job_columns, sort_jobs
 from gsched.render.text import json_text
 from gsched.values.ids import Instant, JobId
 from gsched.values.states import JobState

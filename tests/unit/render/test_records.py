@@ -52,8 +52,17 @@ def test_odd_names_and_paths_are_complete() -> None:
     told = shown(JOB)
     assert told["JobName"] == "crazy|na me"
     assert told["WorkDir"] == "/home/alice/a|b"
-    assert told["StdOut"] == told["StdErr"] == "test output"
+    assert told["StdOut"] == told["StdErr"] == "/home/alice/a|b/test output"
     assert told["Comment"] == 'say "hi"'
+
+
+def test_output_files_are_whole_paths_with_their_marks_filled_in() -> None:
+    spec = replace(JOB.spec, name="x", chdir="/w", output="", error="logs/%x-%4j-%N.err")
+    assert shown(replace(JOB, spec=spec))["StdOut"] == "/w/slurm-7.out"
+    assert shown(replace(JOB, spec=spec))["StdErr"] == "/w/logs/x-0007-%N.err"
+    ran = replace(JOB, spec=spec, nodes=(NodeName("n3"),))
+    assert shown(ran)["StdErr"] == "/w/logs/x-0007-n3.err"
+    assert shown(replace(JOB, spec=replace(spec, output="/dev/null")))["StdOut"] == "/dev/null"
 
 
 def test_a_waiting_job_says_why_and_what_it_asks() -> None:
