@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from gschedd.core.kernels.arrays import LinkArrays
+from gschedd.core.kernels.arrays import LINK_OFFSET, Links
 
 
 def subsets_py(mask: int, count: int) -> list[int]:
@@ -30,17 +30,17 @@ def rest_py(matrix: Sequence[Sequence[int]], mask: int) -> int:
     return sum(best_py(matrix, mask, count) for count in range(2, mask.bit_count() + 1))
 
 
-def best_class_py(links: LinkArrays, kind: int, mask: int, count: int) -> int:
+def best_class_py(links: Links, kind: int, mask: int, count: int) -> int:
     """Class of the worst link in the best subset; 0 where links do not matter."""
-    offset = int(links.offset[kind])
+    offset = int(links.kinds[LINK_OFFSET, kind])
     if count < 2 or offset < 0:
         return 0
     return min(int(links.worst[offset + sub]) for sub in subsets_py(mask, count))
 
 
-def subset_py(links: LinkArrays, kind: int, mask: int, count: int) -> int:
+def subset_py(links: Links, kind: int, mask: int, count: int) -> int:
     """The subset to take: least (worst link, what is left, mask)."""
-    offset = int(links.offset[kind])
+    offset = int(links.kinds[LINK_OFFSET, kind])
     if offset < 0:
         return min(subsets_py(mask, count), default=0)
     return min(

@@ -26,10 +26,11 @@ from gschedd.core.kernels.arrays import (
     SOMEDAY,
     ClassArrays,
     Int64s,
-    LinkArrays,
+    Links,
     NodeArrays,
     QueueArrays,
     RunArrays,
+    Tree,
 )
 from gschedd.core.kernels.links import TABLE_GPUS, link_tables_nb
 
@@ -42,7 +43,8 @@ class Snapshot(Struct, frozen=True):
 
     names: tuple[NodeName, ...]
     nodes: NodeArrays
-    links: LinkArrays
+    tree: Tree
+    links: Links
     classes: ClassArrays
     queue: QueueArrays
     runs: RunArrays
@@ -61,6 +63,7 @@ def build_snapshot(nodes: Sequence[NodeInput], holds: Sequence[HoldInput], queue
     return Snapshot(
         names=tuple(index),
         nodes=_node_arrays(ordered, kinds, runs),
+        tree=_tree(ordered),
         links=links,
         classes=classes,
         queue=columns,
@@ -84,8 +87,8 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part]
 
 
-def _domains(ordered: Sequence[NodeInput]) -> tuple[Int64s, Int64s, Int64s]:
-    """(domain, first, domains) of `NodeArrays`. Shorter switch paths count from the root."""
+def _tree(ordered: Sequence[NodeInput]) -> Tree:
+    """The domains of each level. Shorter switch paths count from the root."""
     size = len(ordered)
     depth = max((len(node.switches) for node in ordered), default=0)
     domain = np.zeros((depth + 1, size), dtype=np.int64)
@@ -102,7 +105,7 @@ def _domains(ordered: Sequence[NodeInput]) -> tuple[Int64s, Int64s, Int64s]:
                 before = path
             domain[level, n] = number
         domains[level] = number + 1
-    return domain, first, domains
+    return Tree(domain, first, domains)
 
 
 def _node_arrays(ordered: Sequence[NodeInput], kinds: Sequence[int], runs: RunArrays) -> NodeArrays:
@@ -114,7 +117,6 @@ def _node_arrays(ordered: Sequence[NodeInput], kinds: Sequence[int], runs: RunAr
     np.subtract.at(free_cores, runs.node, runs.cores)
     np.subtract.at(free_memory, runs.node, runs.memory)
     np.bitwise_and.at(free_gpus, runs.node, ~runs.gpus)
-    domain, first, domains = _domains(ordered)
     return NodeArrays(
         up=int64s([node.availability is Availability.UP for node in ordered]),
         cores=cores,
@@ -125,9 +127,6 @@ def _node_arrays(ordered: Sequence[NodeInput], kinds: Sequence[int], runs: RunAr
         free_memory=free_memory,
         free_gpus=free_gpus,
         links=int64s(kinds),
-        domain=domain,
-        first=first,
-        domains=domains,
     )
 
 
@@ -174,7 +173,7 @@ def _link_tables(count: int, cells: tuple[tuple[str, ...], ...]) -> tuple[Int64s
     return worst, rest, best.reshape(-1)
 
 
-def _link_arrays(ordered: Sequence[NodeInput]) -> tuple[LinkArrays, list[int]]:
+def _link_arrays(ordered: Sequence[NodeInput]) -> tuple[Links, list[int]]:
     """Tables of each kind of node, and each node's kind."""
     rows: dict[tuple[int, tuple[tuple[str, ...], ...]], int] = {}
     kinds = []
@@ -192,10 +191,8 @@ def _link_arrays(ordered: Sequence[NodeInput]) -> tuple[LinkArrays, list[int]]:
             at, best_at = at + table[0].size, best_at + table[2].size
     made = [table for table in tables if table is not None]
     return (
-        LinkArrays(
-            gpus=int64s([count for count, _ in rows]),
-            offset=int64s(offsets),
-            best_offset=int64s(best_offsets),
+        Links(
+            kinds=np.array([[count for count, _ in rows], offsets, best_offsets], dtype=np.int64),
             worst=np.concatenate([empty, *(table[0] for table in made)]),
             rest=np.concatenate([empty, *(table[1] for table in made)]),
             best=np.concatenate([empty, *(table[2] for table in made)]),

@@ -119,7 +119,7 @@ class PassTwin:
         must = [n for n in found if self.eligible(c, n) & MUST]
         if count == 1 or not self.s.classes.gpus[c] or late:
             return self.take_py(c, count, list(found), found, late)
-        for level in range(self.s.nodes.domains.size):
+        for level in range(self.s.tree.domains.size):
             domains = self.split_py(level, list(found))
             fitting = [d for d in domains if len(d) >= count and set(must) <= set(d)]
             if fitting:
@@ -130,7 +130,7 @@ class PassTwin:
         """The nodes by their domain at a level, in topology order."""
         domains: dict[int, list[int]] = {}
         for n in sorted(among):
-            domains.setdefault(int(self.s.nodes.domain[level, n]), []).append(n)
+            domains.setdefault(int(self.s.tree.domain[level, n]), []).append(n)
         return list(domains.values())
 
     def fill_py(self, c: int, level: int, within: list[int], count: int, found: dict[int, Room]) -> list[int]:
@@ -159,7 +159,7 @@ class PassTwin:
         need, cores = int(self.s.classes.gpus[c]), int(self.s.classes.cores[c])
 
         def key(n: int) -> tuple[int, ...]:
-            leaf = self.s.nodes.domain[0]
+            leaf = self.s.tree.domain[0]
             return (
                 0 if self.eligible(c, n) & MUST else 1,
                 n in late,

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 from gschedd.core.kernels.arrays import (
+    AHEAD_CORES,
+    AHEAD_END,
+    AHEAD_GPUS,
+    AHEAD_GUARD,
+    AHEAD_LINK,
+    AHEAD_MEMORY,
+    AHEAD_START,
     AVOIDED,
+    CLASS_CORES,
+    CLASS_GPUS,
+    CLASS_LEAST,
+    CLASS_REQUIRED,
+    CLASS_ROW,
     FOREVER,
+    HELD_END,
+    HELD_LINK,
     MUST,
+    NODE_AHEAD,
+    NODE_LINKS,
+    NODE_RUNS,
+    NODE_UP,
+    OUT_NODES,
+    OUT_START,
+    QUEUE_CLS,
+    QUEUE_LIMIT,
+    SCAN_CHOSEN,
+    SCAN_FITS,
+    SCAN_GPUS,
+    SCAN_KEY,
+    SCAN_LATE,
+    SCAN_WHEN,
+    SHARE_NODE,
     SOMEDAY,
-    Ahead,
-    ClassArrays,
-    Held,
-    LinkArrays,
-    NodeArrays,
-    Outcome,
-    QueueArrays,
-    Scan,
+    USED_AHEAD,
+    USED_SHARES,
+    Classes,
+    Grid,
+    Int64s,
+    Links,
+    Tree,
 )
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.links import subset_nb
@@ -24,15 +52,19 @@ from gschedd.core.kernels.room import memory_need_nb, running_room_nb
 
 @kernel
 def plan_ahead_nb(
-    nodes: NodeArrays,
-    links: LinkArrays,
-    classes: ClassArrays,
-    queue: QueueArrays,
+    nodes: Grid,
+    tree: Tree,
+    links: Links,
+    classes: Classes,
+    queue: Grid,
     j: int,
-    held: Held,
-    ahead: Ahead,
-    scan: Scan,
-    out: Outcome,
+    held: Grid,
+    ahead: Grid,
+    used: Int64s,
+    scan: Grid,
+    times: Int64s,
+    out: Grid,
+    shares: Grid,
     now: int,
     urgent: int,
 ) -> None:
@@ -41,32 +73,34 @@ def plan_ahead_nb(
     Where only runs without an expected end stand in the way the start is SOMEDAY: no instant to tell, but jobs without
     a limit keep out, so nodes that become free stay free for it. Then nodes that are free soonest are taken first.
     """
-    c = queue.cls[j]
-    start = _earliest_nb(nodes, classes, c, queue.limit[j], held, ahead, scan, now)
+    c = queue[QUEUE_CLS, j]
+    start = _earliest_nb(nodes, classes, c, queue[QUEUE_LIMIT, j], held, ahead, used, scan, times, now)
     if start < 0:
         return
-    end = window_end_nb(start, queue.limit[j])
+    end = window_end_nb(start, queue[QUEUE_LIMIT, j])
     scan_nb(nodes, classes, c, held, ahead, start, end, now, scan)
     if start >= SOMEDAY:
-        for n in range(nodes.up.shape[0]):
-            scan.late[n] = 1 if scan.fits[n] and scan.when[n] >= SOMEDAY else 0
-    place_nb(nodes, links, classes, c, classes.least[c], scan)
+        for n in range(nodes.shape[1]):
+            scan[SCAN_LATE, n] = 1 if scan[SCAN_FITS, n] and scan[SCAN_WHEN, n] >= SOMEDAY else 0
+    place_nb(nodes, tree, links, classes, c, classes.columns[CLASS_LEAST, c], scan)
     guard = now if start - now <= urgent else start
-    for n in range(nodes.up.shape[0]):
-        if not scan.chosen[n]:
+    for n in range(nodes.shape[1]):
+        if not scan[SCAN_CHOSEN, n]:
             continue
-        row = ahead.used[0]
-        ahead.used[0] = row + 1
-        ahead.link[row], ahead.head[n] = ahead.head[n], row
-        ahead.guard[row], ahead.start[row], ahead.end[row] = guard, start, end
-        ahead.cores[row] = classes.cores[c]
-        ahead.memory[row] = memory_need_nb(nodes, classes, c, n)
-        ahead.gpus[row] = subset_nb(links, nodes.links[n], scan.gpus[n], classes.gpus[c])
-        share = out.used[0]
-        out.used[0] = share + 1
-        out.share_node[share] = n
-        out.nodes[j] += 1
-    out.start[j] = start
+        row = used[USED_AHEAD]
+        used[USED_AHEAD] = row + 1
+        ahead[AHEAD_LINK, row], nodes[NODE_AHEAD, n] = nodes[NODE_AHEAD, n], row
+        ahead[AHEAD_GUARD, row], ahead[AHEAD_START, row], ahead[AHEAD_END, row] = guard, start, end
+        ahead[AHEAD_CORES, row] = classes.columns[CLASS_CORES, c]
+        ahead[AHEAD_MEMORY, row] = memory_need_nb(nodes, classes, c, n)
+        ahead[AHEAD_GPUS, row] = subset_nb(
+            links, nodes[NODE_LINKS, n], scan[SCAN_GPUS, n], classes.columns[CLASS_GPUS, c]
+        )
+        share = used[USED_SHARES]
+        used[USED_SHARES] = share + 1
+        shares[SHARE_NODE, share] = n
+        out[OUT_NODES, j] += 1
+    out[OUT_START, j] = start
 
 
 @kernel
@@ -77,7 +111,16 @@ def window_end_nb(start: int, limit: int) -> int:
 
 @kernel
 def _earliest_nb(
-    nodes: NodeArrays, classes: ClassArrays, c: int, limit: int, held: Held, ahead: Ahead, scan: Scan, now: int
+    nodes: Grid,
+    classes: Classes,
+    c: int,
+    limit: int,
+    held: Grid,
+    ahead: Grid,
+    used: Int64s,
+    scan: Grid,
+    times: Int64s,
+    now: int,
 ) -> int:
     """The earliest instant at which class c has room through its limit beside what is planned; -1 if none.
 
@@ -85,86 +128,86 @@ def _earliest_nb(
     aside: the instant at which the last of the needed nodes has its room.
     """
     bound = _bound_nb(nodes, classes, c, held, scan, now)
-    if bound < 0 or ahead.used[0] == 0:
+    if bound < 0 or used[USED_AHEAD] == 0:
         return bound
-    count = _instants_nb(nodes, held, ahead, scan, bound)
-    scan.times[:count].sort()
+    count = _instants_nb(nodes, held, ahead, scan, times, bound)
+    times[:count].sort()
     last = -1
     for i in range(count):
-        t = scan.times[i]
+        t = times[i]
         if t == last:
             continue
         last = t
         end = window_end_nb(t, limit)
         found, required, _, _ = scan_nb(nodes, classes, c, held, ahead, t, end, now, scan)
-        if found >= classes.least[c] and required >= classes.required[c]:
+        if found >= classes.columns[CLASS_LEAST, c] and required >= classes.columns[CLASS_REQUIRED, c]:
             return int(t)
     return -1
 
 
 @kernel
-def _bound_nb(nodes: NodeArrays, classes: ClassArrays, c: int, held: Held, scan: Scan, now: int) -> int:
+def _bound_nb(nodes: Grid, classes: Classes, c: int, held: Grid, scan: Grid, now: int) -> int:
     """The earliest start if nothing were planned; -1 if none. Fills `scan.when` (-1 = never) for each node."""
-    row = classes.row[c]
+    row = classes.columns[CLASS_ROW, c]
     rows = 0
     bound = now
     required = 0
-    for n in range(nodes.up.shape[0]):
+    for n in range(nodes.shape[1]):
         eligible = classes.eligible[row, n]
-        takes = eligible and not eligible & AVOIDED and nodes.up[n]
-        scan.when[n] = node_when_nb(nodes, classes, c, held, n, now) if takes else -1
-        if scan.when[n] < 0:
+        takes = eligible and not eligible & AVOIDED and nodes[NODE_UP, n]
+        scan[SCAN_WHEN, n] = node_when_nb(nodes, classes, c, held, n, now) if takes else -1
+        if scan[SCAN_WHEN, n] < 0:
             continue
-        scan.key[rows] = scan.when[n]
+        scan[SCAN_KEY, rows] = scan[SCAN_WHEN, n]
         rows += 1
         if eligible & MUST:
             required += 1
-            bound = max(bound, scan.when[n])
-    if rows < classes.least[c] or required < classes.required[c]:
+            bound = max(bound, scan[SCAN_WHEN, n])
+    if rows < classes.columns[CLASS_LEAST, c] or required < classes.columns[CLASS_REQUIRED, c]:
         return -1
-    scan.key[:rows].sort()
-    return int(max(bound, scan.key[classes.least[c] - 1]))
+    scan[SCAN_KEY, :rows].sort()
+    return int(max(bound, scan[SCAN_KEY, classes.columns[CLASS_LEAST, c] - 1]))
 
 
 @kernel
-def node_when_nb(nodes: NodeArrays, classes: ClassArrays, c: int, held: Held, n: int, now: int) -> int:
+def node_when_nb(nodes: Grid, classes: Classes, c: int, held: Grid, n: int, now: int) -> int:
     """When node n first has room for a member of class c, planned starts left aside; -1 if never."""
     gpus, cores, memory = running_room_nb(nodes, held, n, now)
     if member_fits_nb(nodes, classes, c, n, gpus, cores, memory):
         return now
     best = -1
-    row = held.head[n]
+    row = nodes[NODE_RUNS, n]
     while row >= 0:
-        end = held.end[row]
+        end = held[HELD_END, row]
         if end > now and (best < 0 or end < best):
             gpus, cores, memory = running_room_nb(nodes, held, n, end)
             if member_fits_nb(nodes, classes, c, n, gpus, cores, memory):
                 best = end
-        row = held.link[row]
+        row = held[HELD_LINK, row]
     return best
 
 
 @kernel
-def _instants_nb(nodes: NodeArrays, held: Held, ahead: Ahead, scan: Scan, bound: int) -> int:
+def _instants_nb(nodes: Grid, held: Grid, ahead: Grid, scan: Grid, times: Int64s, bound: int) -> int:
     """Fill `scan.times` with the instants from `bound` on at which a start may become possible; returns how many."""
-    scan.times[0] = bound
+    times[0] = bound
     count = 1
-    for n in range(nodes.up.shape[0]):
-        if scan.when[n] > bound:
-            scan.times[count] = scan.when[n]
+    for n in range(nodes.shape[1]):
+        if scan[SCAN_WHEN, n] > bound:
+            times[count] = scan[SCAN_WHEN, n]
             count += 1
-        if ahead.head[n] < 0:
+        if nodes[NODE_AHEAD, n] < 0:
             continue
-        row = held.head[n]
+        row = nodes[NODE_RUNS, n]
         while row >= 0:
-            if held.end[row] > bound:
-                scan.times[count] = held.end[row]
+            if held[HELD_END, row] > bound:
+                times[count] = held[HELD_END, row]
                 count += 1
-            row = held.link[row]
-        row = ahead.head[n]
+            row = held[HELD_LINK, row]
+        row = nodes[NODE_AHEAD, n]
         while row >= 0:
-            if ahead.end[row] > bound:
-                scan.times[count] = min(ahead.end[row], SOMEDAY)
+            if ahead[AHEAD_END, row] > bound:
+                times[count] = min(ahead[AHEAD_END, row], SOMEDAY)
                 count += 1
-            row = ahead.link[row]
+            row = ahead[AHEAD_LINK, row]
     return count

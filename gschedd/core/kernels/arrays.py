@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+Grid: TypeAlias = npt.NDArray[np.int64]  # two dimensions, rows by name
 
 SOMEDAY: Final = 1 << 60
 FOREVER: Final = SOMEDAY + 1  # the end of a window that also covers SOMEDAY
@@ -25,7 +26,7 @@ AVOIDED: Final = 4  # not now: a launch of the job failed there
 
 
 class NodeArrays(NamedTuple):
-    """Nodes in topology order. Level 0 is the leaf switch, the last level is everything."""
+    """Nodes in topology order."""
 
     up: Int64s  # (n,) 1 = may take something new
     cores: Int64s  # (n,) all of them
@@ -35,18 +36,21 @@ class NodeArrays(NamedTuple):
     free_cores: Int64s  # (n,) now
     free_memory: Int64s  # (n,)
     free_gpus: Int64s  # (n,) mask
-    links: Int64s  # (n,) row in LinkArrays
+    links: Int64s  # (n,) column of Links.kinds
+
+
+class Tree(NamedTuple):
+    """The topology. Level 0 is the leaf switch, the last level is everything; a domain is a contiguous range."""
+
     domain: Int64s  # (levels, n) number of the node's domain at a level
     first: Int64s  # (levels, n + 1) first node of a domain; the next domain's first is its end
     domains: Int64s  # (levels,) how many
 
 
-class LinkArrays(NamedTuple):
+class Links(NamedTuple):
     """For each subset (mask) of a kind of node's GPUs: how well it is joined. Smaller is better."""
 
-    gpus: Int64s  # (kinds,) GPUs of the node
-    offset: Int64s  # (kinds,) of mask 0 in `worst` and `rest`; -1 = too many GPUs for a table
-    best_offset: Int64s  # (kinds,) of [mask 0, count 0] in `best`
+    kinds: Int64s  # (LINK_, kinds)
     worst: Int64s  # class of the worst link inside the subset
     rest: Int64s  # sum over sizes of the best class still to be had from the subset
     best: Int64s  # [mask, count]: class of the best subset of that size within mask
@@ -86,61 +90,100 @@ class RunArrays(NamedTuple):
     gpus: Int64s  # mask
 
 
-class Held(NamedTuple):
-    """Workspace: what runs and this pass's starts hold, a chain of rows per node. -1 ends a chain."""
+# Within a pass the columns stand as rows of one Grid per subject: a kernel that takes few arrays compiles in a
+# fraction of the time that one takes which is handed every column. Each row is contiguous.
+class Classes(NamedTuple):
+    """`ClassArrays` within a pass."""
 
-    head: Int64s  # (n,)
-    used: Int64s  # (1,) rows in use
-    link: Int64s
-    end: Int64s
-    cores: Int64s
-    memory: Int64s
-    gpus: Int64s
+    columns: Grid  # (CLASS_, classes)
+    eligible: Bytes
+    usable: Int64s
 
 
-class Ahead(NamedTuple):
-    """Workspace: planned starts, a chain of rows per node."""
+# Rows of the nodes' grid: those of NodeArrays, then the first row of the node's chains; -1 = none.
+NODE_UP: Final = 0
+NODE_CORES: Final = 1
+NODE_MEMORY: Final = 2
+NODE_GPUS: Final = 3
+NODE_HEALTHY: Final = 4
+NODE_FREE_CORES: Final = 5
+NODE_FREE_MEMORY: Final = 6
+NODE_FREE_GPUS: Final = 7
+NODE_LINKS: Final = 8
+NODE_RUNS: Final = 9  # in the grid of what is held
+NODE_AHEAD: Final = 10  # in the grid of planned starts
 
-    head: Int64s  # (n,)
-    used: Int64s  # (1,)
-    link: Int64s
-    guard: Int64s  # from when lower jobs must keep out
-    start: Int64s
-    end: Int64s
-    cores: Int64s
-    memory: Int64s
-    gpus: Int64s
+# Rows of Links.kinds.
+LINK_GPUS: Final = 0  # GPUs of the node
+LINK_OFFSET: Final = 1  # of mask 0 in `worst` and `rest`; -1 = too many GPUs for a table
+LINK_BEST_OFFSET: Final = 2  # of [mask 0, count 0] in `best`
 
+# Rows of Classes.columns.
+CLASS_LEAST: Final = 0
+CLASS_MOST: Final = 1
+CLASS_CORES: Final = 2
+CLASS_GPUS: Final = 3
+CLASS_MEMORY_RULE: Final = 4
+CLASS_MEMORY: Final = 5
+CLASS_ROW: Final = 6
+CLASS_GPU_ROW: Final = 7
+CLASS_REQUIRED: Final = 8
 
-class Scan(NamedTuple):
-    """Workspace: what one class finds on each node in one window."""
+# Rows of the queue's grid.
+QUEUE_CLS: Final = 0
+QUEUE_LIMIT: Final = 1
 
-    fits: Int64s  # (n,) 1 = holds one member
-    gpus: Int64s  # (n,) mask of usable GPUs there
-    cores: Int64s  # (n,) cores left there before the member takes its own
-    late: Int64s  # (n,) 1 = room comes only SOMEDAY
-    before: Int64s  # (n + 1,) prefix sum of fits
-    must: Int64s  # (n + 1,) prefix sum of required nodes
-    quota: Int64s  # (2, n) members each domain takes, at the level above and at this one
-    key: Int64s  # (n,) sort keys
-    when: Int64s  # (n,) when a node first has room, planned starts left aside; -1 = never
-    times: Int64s  # (1 + n + rows of Held and Ahead,) instants to try
-    chosen: Int64s  # (n,) 1 = in the placement
+# Rows of what runs and this pass's starts hold: a chain per node.
+HELD_LINK: Final = 0  # next in the chain; -1 = the last
+HELD_END: Final = 1
+HELD_CORES: Final = 2
+HELD_MEMORY: Final = 3
+HELD_GPUS: Final = 4
 
+# Rows of planned starts: a chain per node.
+AHEAD_LINK: Final = 0
+AHEAD_GUARD: Final = 1  # from when lower jobs must keep out
+AHEAD_START: Final = 2
+AHEAD_END: Final = 3
+AHEAD_CORES: Final = 4
+AHEAD_MEMORY: Final = 5
+AHEAD_GPUS: Final = 6
 
-class Outcome(NamedTuple):
-    """What the walk decided, job by job in queue order."""
+# Rows of the workspace: what one class finds on each node in one window.
+SCAN_FITS: Final = 0  # 1 = holds one member
+SCAN_GPUS: Final = 1  # mask of usable GPUs there
+SCAN_CORES: Final = 2  # cores left there once the member has its own
+SCAN_LATE: Final = 3  # 1 = room comes only SOMEDAY
+SCAN_BEFORE: Final = 4  # prefix sum of fits, n + 1 long
+SCAN_MUST: Final = 5  # prefix sum of required nodes, n + 1 long
+SCAN_QUOTA_ABOVE: Final = 6  # members each domain takes, at the level above
+SCAN_QUOTA: Final = 7  # and at this one
+SCAN_KEY: Final = 8  # sort keys
+SCAN_WHEN: Final = 9  # when a node first has room, planned starts left aside; -1 = never
+SCAN_CHOSEN: Final = 10  # 1 = in the placement
 
-    verdict: Int64s  # (q,) one of the VERDICT_ numbers
-    found: Int64s  # (q,) nodes that hold a member now
-    nodes: Int64s  # (q,) nodes started on or planned on
-    at: Int64s  # (q,) row of its first share
-    start: Int64s  # (q,) planned start; -1 = none
-    share_node: Int64s
-    share_gpus: Int64s
-    share_memory: Int64s
-    used: Int64s  # (1,) share rows in use
+# Rows of what was decided for each job.
+OUT_VERDICT: Final = 0  # one of the VERDICT_ numbers
+OUT_FOUND: Final = 1  # nodes that hold a member now
+OUT_NODES: Final = 2  # nodes started on or planned on
+OUT_AT: Final = 3  # its first share
+OUT_START: Final = 4  # planned start; -1 = none
 
+# Rows of what starts take and where planned starts are.
+SHARE_NODE: Final = 0
+SHARE_GPUS: Final = 1
+SHARE_MEMORY: Final = 2
+
+# Rows of what is known of a class.
+MEMO_OUTLOOK: Final = 0  # 0 = not judged yet, else 1 + a verdict: could it ever run, could it run on what is up
+MEMO_LIMIT: Final = 1  # the least limit that failed
+MEMO_VERDICT: Final = 2  # then
+MEMO_FOUND: Final = 3  # then
+
+# How many rows are in use.
+USED_HELD: Final = 0
+USED_AHEAD: Final = 1
+USED_SHARES: Final = 2
 
 VERDICT_STARTED: Final = 0
 VERDICT_RESOURCES: Final = 1  # too few nodes hold a member now

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from gschedd.core.kernels.arrays import Int64s, LinkArrays
+from gschedd.core.kernels.arrays import (
+    LINK_BEST_OFFSET,
+    LINK_GPUS,
+    LINK_OFFSET,
+    Int64s,
+    Links,
+)
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.room import popcount_nb
 
@@ -44,24 +50,24 @@ def link_tables_nb(matrix: Int64s, worst: Int64s, rest: Int64s, best: Int64s) ->
 
 
 @kernel
-def subset_class_nb(links: LinkArrays, kind: int, mask: int, count: int) -> int:
+def subset_class_nb(links: Links, kind: int, mask: int, count: int) -> int:
     """Class of the worst link in the best subset of `count` GPUs within `mask`; 0 where links do not matter."""
-    if count < 2 or links.offset[kind] < 0:
+    if count < 2 or links.kinds[LINK_OFFSET, kind] < 0:
         return 0
-    return int(links.best[links.best_offset[kind] + mask * (links.gpus[kind] + 1) + count])
+    return int(links.best[links.kinds[LINK_BEST_OFFSET, kind] + mask * (links.kinds[LINK_GPUS, kind] + 1) + count])
 
 
 @kernel
-def subset_nb(links: LinkArrays, kind: int, mask: int, count: int) -> int:
+def subset_nb(links: Links, kind: int, mask: int, count: int) -> int:
     """The subset of `count` GPUs of `mask` to take: least (worst link, what is left, mask). `mask` holds enough."""
     if count == 0:
         return 0
-    if links.offset[kind] < 0:
+    if links.kinds[LINK_OFFSET, kind] < 0:
         taken = 0
         for _ in range(count):
             taken |= mask & ~taken & -(mask & ~taken)
         return taken
-    offset = links.offset[kind]
+    offset = links.kinds[LINK_OFFSET, kind]
     choice = 0
     choice_worst = 0
     choice_rest = 0
