@@ -194,7 +194,6 @@ class ControllerLink:
             case HeartbeatAck():
                 pass  # any frame shows that the other side lives
             case Refused():
-                self._log.error("link.refused", code=message.code, text=message.text)
                 raise Unavailable(f"refused: {message.text}")
 
     async def _beat(self, conversation: Conversation) -> None:

@@ -55,9 +55,9 @@ class LocalSocket:
         made = self._path.stat()
         server = await asyncio.get_running_loop().create_unix_server(self._accept, sock=sock)
         try:
-            async with server:
-                await server.serve_forever()
+            await asyncio.get_running_loop().create_future()
         finally:
+            server.close()  # without waiting for clients: they would keep the agent from stopping
             remove_unix(self._path, made)
             for task in (*self._connections, *self._answering):
                 task.cancel()

@@ -57,8 +57,10 @@ class StreamServer:
         server = await asyncio.start_server(
             self._connected, sock=listener, ssl=self._context, ssl_handshake_timeout=OPEN_S, backlog=1024
         )
-        async with server:
-            await server.serve_forever()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            server.close()  # without waiting for clients: they would keep the agent from stopping
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(high=_UNSENT)
@@ -96,7 +98,9 @@ class StreamServer:
             raise Unavailable(f"node {self._node} has not met its controller yet")
         ticket = verify(key, request.ticket, self._node)
         if not self._steps.has_step(ticket.key, ticket.step) and self._clock.now().wall > ticket.expires:
-            raise NotPermitted(f"the ticket for step {ticket.key}.{ticket.step} has expired: start the step again")
+            raise NotPermitted(
+                f"the ticket for step {ticket.key}.{ticket.step} has expired by this node's clock: start the step again"
+            )
         if not request.argv or not request.tasks:
             raise ProtocolError("a step needs a command and tasks")
         if len(request.tasks) > ticket.ntasks or len({task.rank for task in request.tasks}) != len(request.tasks):

@@ -18,13 +18,14 @@ from gsched.cli._common import command, fail
 from gsched.client.blocking import Client, connect, new_request_id
 from gsched.client.step_relay import Relay
 from gsched.client.step_streams import Door, StepStreams
-from gsched.errors import BadRequest
+from gsched.errors import BadRequest, Conflict
 from gsched.protocol.messages import CreateStep, ShowJob, StepCreated
 from gsched.protocol.stream import OpenStep, TaskSpec
-from gsched.spec.nodelists import fold
+from gsched.spec.nodelists import expand, fold
 from gsched.spec.step_environment import node_variables, step_variables, task_gpus, task_variables
 from gsched.spec.step_layout import NodeTasks, Room, block_layout
 from gsched.values.ids import JobId
+from gsched.values.job import Job
 
 FORWARDED: Final = (
     signal.SIGINT,
@@ -136,10 +137,13 @@ def grun(
     with connect() as client:
         shape = _job_shape(client, environment, jobid)
         tasks, per_node, nnodes = step_size(wanted, shape, environment)
+        cpus = cpus_per_task or _number(environment, "CPUS_PER_TASK")
+        rooms = shape.rooms[:nnodes]  # a step that cannot fit is not even made
+        block_layout(rooms, tasks, cpus or 1, gpus_per_task or 0, per_node)
         name = job_name or os.path.basename(words[0])  # noqa: PTH119 - the import of pathlib costs more than grun
         created = client.call(CreateStep(shape.job, name, tasks, nnodes, new_request_id()))
-    cpus = cpus_per_task or _number(environment, "CPUS_PER_TASK")
-    layout = _lay_out(created, tasks, cpus or 1, gpus_per_task, per_node)
+    rooms = tuple(Room(place.node, place.cpus, len(place.share_gpus)) for place in created.nodes)
+    layout = block_layout(rooms, tasks, cpus or 1, gpus_per_task or 0, per_node)
     base = OpenStep(
         ticket="",
         argv=words,
@@ -173,18 +177,17 @@ class JobShape(NamedTuple):
     """What the job has."""
 
     job: JobId
-    nodes: int
+    rooms: tuple[Room, ...]  # of its nodes, in rank order
     ntasks: int
     tasks_per_node: int  # most on one node
 
 
 def step_size(wanted: Wanted, shape: JobShape, environment: Mapping[str, str]) -> tuple[int, int | None, int]:
     """Give tasks, the most on one node (None: as they fit), and nodes. Raises BadRequest."""
-    if wanted.nodes is not None and wanted.nodes > shape.nodes:
-        raise BadRequest(
-            f"asked for {wanted.nodes} nodes, but job {shape.job} has {shape.nodes}: use -N {shape.nodes} or less"
-        )
-    nodes = wanted.nodes or shape.nodes
+    has = len(shape.rooms)
+    if wanted.nodes is not None and wanted.nodes > has:
+        raise BadRequest(f"asked for {wanted.nodes} nodes, but job {shape.job} has {has}: use -N {has} or less")
+    nodes = wanted.nodes or has
     per_node = wanted.per_node or _number(environment, "NTASKS_PER_NODE")
     if wanted.ntasks is not None:
         tasks = wanted.ntasks
@@ -209,34 +212,42 @@ def _job_shape(client: Client, environment: Mapping[str, str], jobid: int | None
             _common.USAGE,
         )
     job = JobId(jobid if jobid is not None else inside or 0)
-    nodes, ntasks = _number(environment, "JOB_NUM_NODES"), _number(environment, "NTASKS")
-    counts = environment.get("GSCHED_TASKS_PER_NODE") or environment.get("SLURM_TASKS_PER_NODE") or ""
-    if job == inside and nodes and ntasks and counts[:1].isdigit():
-        most = max(int(part.partition("(")[0]) for part in counts.split(","))
-        return JobShape(job, nodes, ntasks, most)
-    shown = client.call(ShowJob(job)).job
-    return JobShape(job, len(shown.nodes) or 1, shown.request.ntasks, shown.request.tasks_per_node)
+    return (_shape_here(job, environment) if job == inside else None) or _shape_of(client.call(ShowJob(job)).job)
 
 
-def _number(environment: Mapping[str, str], name: str) -> int | None:
-    """A positive number that the job's environment holds under our name or Slurm's. Raises BadRequest."""
+def _shape_here(job: JobId, environment: Mapping[str, str]) -> JobShape | None:
+    """What the job's own environment says; None if it does not say all."""
+    nodelist = environment.get("SLURM_JOB_NODELIST")
+    nodes = expand(nodelist) if nodelist else ()
+    cpus, ntasks = _number(environment, "CPUS_ON_NODE"), _number(environment, "NTASKS")
+    counts = environment.get("SLURM_TASKS_PER_NODE", "")
+    if not (nodes and cpus and ntasks and counts[:1].isdigit()):
+        return None
+    most = max(int(part.partition("(")[0]) for part in counts.split(","))
+    gpus = _number(environment, "GPUS_ON_NODE", least=0) or 0
+    return JobShape(job, tuple(Room(node, cpus, gpus) for node in nodes), ntasks, most)
+
+
+def _shape_of(job: Job) -> JobShape:
+    need = job.request.need
+    rooms = tuple(Room(node, need.cpus, need.gpus) for node in job.nodes)
+    if not rooms:
+        raise Conflict(f"job {job.id} is {job.state.value}: steps start in a RUNNING job only")
+    return JobShape(job.id, rooms, job.request.ntasks, job.request.tasks_per_node)
+
+
+def _number(environment: Mapping[str, str], name: str, least: int = 1) -> int | None:
+    """A number that the job's environment holds under our name or Slurm's. Raises BadRequest if it is not one."""
     for full in (f"GSCHED_{name}", f"SLURM_{name}"):
         text = environment.get(full)
         if text:
-            if not (text.isascii() and text.isdigit() and int(text) > 0):
-                raise BadRequest(f"{full} is {text!r}: expected a positive number")
+            if not (text.isascii() and text.isdigit() and int(text) >= least):
+                raise BadRequest(f"{full} is {text!r}: expected a number, at least {least}")
             return int(text)
     return None
 
 
 # --- what each node is asked to do
-
-
-def _lay_out(
-    created: StepCreated, tasks: int, cpus: int, gpus: int | None, per_node: int | None
-) -> tuple[NodeTasks, ...]:
-    rooms = [Room(node.node, node.cpus, len(node.share_gpus)) for node in created.nodes]
-    return block_layout(rooms, tasks, cpus, gpus or 0, per_node)
 
 
 def _doors(

@@ -135,7 +135,9 @@ class Cluster:
         return {
             "GSCHED_SOCKET": str(self.agents[self.nodes[0]].socket),
             "SLURM_JOB_ID": str(key.job),
-            "SLURM_JOB_NUM_NODES": str(len(self.nodes)),
+            "SLURM_JOB_NODELIST": ",".join(self.nodes),
+            "SLURM_CPUS_ON_NODE": "8",
+            "SLURM_GPUS_ON_NODE": "4",
             "SLURM_NTASKS": str(2 * len(self.nodes)),
             "SLURM_TASKS_PER_NODE": f"2(x{len(self.nodes)})",
         }

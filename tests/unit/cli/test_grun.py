@@ -6,9 +6,10 @@ import pytest
 
 from gsched.cli.grun import JobShape, Wanted, exported, main, step_size
 from gsched.errors import BadRequest
-from gsched.values.ids import JobId
+from gsched.spec.step_layout import Room
+from gsched.values.ids import JobId, NodeName
 
-TWO_BY_EIGHT = JobShape(JobId(7), nodes=2, ntasks=16, tasks_per_node=8)
+TWO_BY_EIGHT = JobShape(JobId(7), (Room(NodeName("n1"), 8), Room(NodeName("n2"), 8)), ntasks=16, tasks_per_node=8)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def test_more_nodes_than_the_job_has_are_refused() -> None:
 
 def test_the_jobs_tasks_per_node_count_too() -> None:
     assert step_size(Wanted(), TWO_BY_EIGHT, {"SLURM_NTASKS_PER_NODE": "8"}) == (16, 8, 2)
-    with pytest.raises(BadRequest, match="SLURM_NTASKS_PER_NODE is '-1': expected a positive number"):
+    with pytest.raises(BadRequest, match="SLURM_NTASKS_PER_NODE is '-1': expected a number, at least 1"):
         step_size(Wanted(), TWO_BY_EIGHT, {"SLURM_NTASKS_PER_NODE": "-1"})
 
 
