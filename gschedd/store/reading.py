@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, exists, func, or_, select
 
+from gsched.protocol.frames import MAX_FRAME, pack_body
 from gsched.protocol.messages import Accounting, AcctJob, AcctPage
 from gsched.values.ids import BatchNo, Instant, JobId, Term
 from gsched.values.job import Job, JobPayload
@@ -18,6 +19,7 @@ from gschedd.store import schema
 from gschedd.store.rows import key_text, value_of
 
 PAGE_MAX: Final = 1000  # rows
+PAGE_BYTES_MAX: Final = MAX_FRAME // 2  # a page of wide gangs with many steps is cut shorter: it has to fit in a frame
 _IDS_MAX: Final = 500  # an older SQLite takes 999 parameters in a statement
 _INT_MAX: Final = 2**63 - 1  # what a column holds; a request may carry more
 
@@ -85,12 +87,17 @@ def accounting(connection: Connection, request: Accounting, now: Instant) -> Acc
             runs[run.job].append(run)
         for step in _steps(connection, schema.steps.c.job.in_(ids)) if request.steps else ():
             steps[step.job].append(step)
-    rows = []
+    rows: list[AcctJob] = []
+    size = 0
     for job in page:
         shown = tuple(runs[job.id] if request.duplicates else runs[job.id][-1:])
         numbers = {run.no for run in shown}
-        rows.append(AcctJob(job, shown, tuple(step for step in steps[job.id] if step.run in numbers)))
-    return AcctPage(tuple(rows), len(found) > limit, now)
+        row = AcctJob(job, shown, tuple(step for step in steps[job.id] if step.run in numbers))
+        size += len(pack_body(row))
+        if rows and size > PAGE_BYTES_MAX:
+            break
+        rows.append(row)
+    return AcctPage(tuple(rows), len(found) > len(rows), now)
 
 
 def _jobs(connection: Connection, request: Accounting, limit: int) -> list[Job]:

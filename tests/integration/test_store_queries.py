@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import func, select
 
+from gsched.protocol import frames
 from gsched.protocol.messages import Accounting
-from gsched.values.ids import Instant, JobId
+from gsched.values.ids import Instant, JobId, NodeName
 from gsched.values.states import JobState
 from gschedd.lifecycle.changes import Note, PutAnswer, PutJob, PutPayload, PutRun, PutStep
 from gschedd.store import schema
@@ -84,6 +86,20 @@ def test_a_page_holds_at_most_1000_jobs_whatever_is_asked(store: SqlStore) -> No
     store.write(batch(2, *(PutJob(job(n)) for n in range(6, 1500)), next_job_id=1500))
     page = store.accounting(Accounting(limit=10**6), NOW)
     assert (len(page.rows), page.more) == (1000, True)
+
+
+def test_a_page_of_heavy_jobs_is_cut_to_what_fits_in_a_frame(store: SqlStore) -> None:
+    names = tuple(NodeName(f"node{n:05}") for n in range(10_000))
+    heavy = (replace(job(n), nodes=names) for n in range(6, 106))
+    store.write(batch(2, *map(PutJob, heavy), next_job_id=106))
+    ids: list[int] = []
+    more = True
+    while more:
+        page = store.accounting(Accounting(after=JobId(ids[-1] if ids else 5)), NOW)
+        assert len(frames.encode(frames.REPLY, 1, page)) < frames.MAX_FRAME
+        ids += [row.job.id for row in page.rows]
+        more = page.more
+    assert ids == list(range(6, 106))
 
 
 def test_a_job_comes_with_its_last_run_and_that_runs_steps(store: SqlStore) -> None:
