@@ -1,0 +1,506 @@
+"""A whole cluster in virtual time: the production machine and the agents' pure halves, everything else drawn by a seed.
+
+No event loop: a heap of (time, number, act). A failure prints the seed; the seed replays it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from gsched.clock import Now
+from gsched.config.settings import ControllerSettings, Settings, TimeSettings
+from gsched.errors import GschedError
+from gsched.protocol.link import (
+    Acks,
+    AgentHello,
+    AgentMessage,
+    ControllerMessage,
+    Heartbeat,
+    HeartbeatAck,
+    LaunchSpec,
+    Orders,
+    Refused,
+    Welcome,
+)
+from gsched.protocol.messages import (
+    CancelJobs,
+    HoldJobs,
+    JobPage,
+    JobRow,
+    ListJobs,
+    NodeDead,
+    Submitted,
+    SubmitJob,
+    UserReply,
+    UserRequest,
+)
+from gsched.values.ids import Instant, JobId, RunKey
+from gsched.values.job import JobPayload, JobSpec
+from gsched.values.states import JobState
+from gschedd.core.plan import plan
+from gschedd.core.snapshot import build_snapshot
+from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Tick
+from gschedd.gate import Gate
+from gschedd.machine import Machine
+from gschedd.store.memory import MemoryJournal
+from agent.runs.effects import Received
+
+from tests.sim import checks
+from tests.sim.host import Host, Plan
+from tests.sim.network import Connection, Network
+
+UID = 1000
+EPOCH = 1_700_000_000_000
+
+
+class World:
+    """Time, hosts, network, store, one controller after another, and users who retry."""
+
+    machine_type: type[Machine] = Machine
+    holds_back = True  # outcomes wait for the store
+
+    def __init__(self, seed: int, nodes: int = 8, gpus: int = 8, quiet: bool = False) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.time = 0
+        self.wall_step = 0
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._number = 0
+        self.events = 0
+        self.on_event: Callable[[int], None] | None = None  # called with the number of each event, before it
+        self.settings = Settings(controller=ControllerSettings(socket="-"), times=TimeSettings())
+        self.network = Network(self.random, self.at, lambda: self.time)
+        self.journal = MemoryJournal()
+        self.machine: Machine | None = None
+        self.gate: Gate | None = None
+        self._writing = False
+        self._planning = False
+        self._plan_asked = False
+        self._session = 0
+        self._links: dict[str, Connection] = {}
+        self._heartbeats: dict[str, int] = {}
+        self._call = 0
+        self._callers: dict[int, Callable[[Any], None]] = {}
+        self.behaviours: dict[int, Plan] = {}
+        self.acknowledged: dict[JobId, str] = {}  # job -> what it is for, as a user was told
+        self.asked = 0
+        self.fatal = ""
+        self.hosts = {f"n{i}": self._host(f"n{i}", gpus) for i in range(1, nodes + 1)}
+        self.checker = checks.Checker(self)
+        if not quiet:
+            self.network.delay_ms = (1, 40)
+        self.start_controller()
+        for host in self.hosts.values():
+            host.start_agent()
+            self.at(self.random.randint(0, 500), lambda host=host: self._dial(host))
+            self._every(1000, host.tick)
+            self._every(15_000, lambda host=host: self._beat(host))
+        self._every(1000, lambda: self.feed(Tick()))
+
+    def _host(self, name: str, gpus: int) -> Host:
+        return Host(
+            name,
+            gpus,
+            self.random,
+            self.at,
+            self.now,
+            self.behaviour,
+            lambda host, key, launch: self.checker.launched(host, key, launch),
+            self._from_agent,
+            self._agent_hangs_up,
+        )
+
+    # --- time
+
+    def now(self) -> Now:
+        return Now(EPOCH + self.time + self.wall_step, self.time)
+
+    def at(self, delay_ms: int, act: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._heap, (self.time + max(0, delay_ms), self._number, act))
+
+    def _every(self, period_ms: int, act: Callable[[], None]) -> None:
+        def again() -> None:
+            act()
+            self.at(period_ms, again)
+
+        self.at(self.random.randint(1, period_ms), again)
+
+    def step(self) -> None:
+        """Let the next thing happen; check that nothing unsafe came of it."""
+        due, _, act = heapq.heappop(self._heap)
+        self.time = due
+        self.events += 1
+        if self.on_event is not None:
+            self.on_event(self.events)
+        act()
+        self.checker.always()
+
+    def run(self, for_s: int, until: Callable[[], bool] | None = None) -> None:
+        """Let virtual time pass, or less if `until` comes true."""
+        end = self.time + 1000 * for_s
+        while self._heap and self._heap[0][0] <= end:
+            if until is not None and until():
+                return
+            self.step()
+        self.time = end
+
+    # --- the controller
+
+    def start_controller(self) -> None:
+        loaded = self.journal.open("sim", Instant(self.now().wall), 300, 7 * 24 * 3600)
+        self.machine = self.machine_type(self.settings, loaded, self.now(), b"secret", b"")
+        self.gate = Gate(loaded.term, loaded.batch)
+        self._writing = self._planning = self._plan_asked = False
+
+    def kill_controller(self, down_ms: int) -> None:
+        """kill -9: what was applied and not yet durable is gone; a batch under way may be durable or not."""
+        if self.machine is None:
+            return
+        self.machine = None
+        if self.random.random() < 0.5:
+            self.journal.flush(1)
+        self.journal.crash()
+        self._callers.clear()
+        for link in list(self._links.values()):
+            link.open_at_controller = False
+            self.at(self.random.randint(1, 50), lambda link=link: self._agent_loses(link))
+        self.at(down_ms, self.start_controller)
+
+    def feed(self, event: Event) -> None:
+        """One event for the machine; the outcome goes through the gate."""
+        if self.machine is None or self.gate is None or self.fatal:
+            return
+        outcome = self.machine.handle(event, self.now())
+        if outcome.fatal:
+            self.fatal = outcome.fatal
+            return
+        if outcome.plan:
+            self._plan_asked = True
+            self._plan_soon()
+        ready = self.gate.take(outcome)
+        if not self.holds_back and outcome not in ready:
+            self._release(outcome)
+            outcome.replies, outcome.sends, outcome.closes = [], [], []
+        for one in ready:
+            self._release(one)
+        self._write_soon()
+
+    def _write_soon(self) -> None:
+        machine, gate = self.machine, self.gate
+        if self._writing or machine is None or gate is None:
+            return
+        batch = gate.next_batch(machine.next_job_id)
+        if batch is None:
+            return
+        self._writing = True
+        self.journal.append(batch)
+
+        def durable() -> None:
+            if self.gate is not gate:
+                return  # of a controller that was killed
+            self.journal.flush()
+            self._writing = False
+            for outcome in gate.written(batch.number):
+                self._release(outcome)
+            self._write_soon()
+
+        self.at(self.random.randint(1, 20), durable)
+
+    def _plan_soon(self) -> None:
+        """One pass at a time; what is asked meanwhile asks for one more."""
+        machine = self.machine
+        if self._planning or not self._plan_asked or machine is None:
+            return
+        self._planning, self._plan_asked = True, False
+        given = machine.pass_input(self.now())
+        decided = plan(build_snapshot(given.nodes, given.holds, given.queue), given.policy, given.now)
+
+        def planned() -> None:
+            if self.machine is machine:
+                self._planning = False
+                self.feed(Planned(decided))
+                self._plan_soon()
+
+        self.at(self.random.randint(1, 30), planned)
+
+    def _release(self, outcome: Outcome) -> None:
+        for reply in outcome.replies:
+            caller = self._callers.pop(reply.call, None)
+            if caller is not None:
+                self.at(1, lambda caller=caller, body=reply.body: caller(body))
+        for send in outcome.sends:
+            self._to_agent(send.session, send.message)
+        for close in outcome.closes:
+            self._controller_closes(close.session)
+
+    # --- links
+
+    def _dial(self, host: Host) -> None:
+        """The agent's loop of trying, as long as it has no connection."""
+        if host.agent is None or host.name in self._links:
+            return
+        if self.machine is None or host.name in self.network.cut:
+            self.at(self.random.randint(500, 3000), lambda: self._dial(host))
+            return
+        self._session += 1
+        self._links[host.name] = Connection(self._session, host.name)
+        self._heartbeats[host.name] = self.time
+        host.connected()
+
+    def _link(self, session: int) -> Connection | None:
+        return next((link for link in self._links.values() if link.id == session), None)
+
+    def _from_agent(self, host: Host, message: AgentMessage) -> None:
+        link = self._links.get(host.name)
+        if link is None or not link.open_at_agent:
+            return
+
+        def deliver(message: AgentMessage) -> None:
+            if not link.open_at_controller:
+                return
+            if isinstance(message, AgentHello):
+                self.feed(AgentArrived(link.id, host.name, message))
+            else:
+                self.feed(AgentSaid(link.id, message))  # type: ignore[arg-type]  # Forward is not sent here
+
+        self.network.carry(link, "up", deliver, message)
+
+    def _to_agent(self, session: int, message: ControllerMessage) -> None:
+        link = self._link(session)
+        if link is None or not link.open_at_controller:
+            return
+        host = self.hosts[link.node]
+
+        def deliver(message: ControllerMessage) -> None:
+            if self._links.get(link.node) is not link or not link.open_at_agent:
+                return
+            self._heartbeats[link.node] = self.time
+            if isinstance(message, Refused):
+                self._agent_loses(link)
+            elif isinstance(message, Welcome | Orders | Acks):
+                host.post(Received(message))
+
+        self.network.carry(link, "down", deliver, message)
+
+    def _beat(self, host: Host) -> None:
+        """Heartbeats; an agent that hears nothing for three of them dials again."""
+        link = self._links.get(host.name)
+        if host.agent is None or link is None:
+            return
+        if self.time - self._heartbeats[host.name] > 45_000:
+            self._agent_hangs_up(host)
+            return
+        self.network.carry(
+            link,
+            "up",
+            lambda m: self.feed(AgentSaid(link.id, m)) if link.open_at_controller else None,
+            Heartbeat(self.time),
+        )
+
+    def _agent_hangs_up(self, host: Host) -> None:
+        link = self._links.get(host.name)
+        if link is not None:
+            self._agent_loses(link)
+
+    def _agent_loses(self, link: Connection) -> None:
+        """The agent's end is over: it dials again; the controller hears of it, unless the network is cut."""
+        if self._links.get(link.node) is not link:
+            return
+        link.open_at_agent = False
+        del self._links[link.node]
+        host = self.hosts[link.node]
+        host.disconnected()
+        self.at(self.random.randint(100, 3000), lambda: self._dial(host))
+        if link.open_at_controller and link.node not in self.network.cut:
+            self.at(self.random.randint(1, 100), lambda: self._left(link))
+
+    def _left(self, link: Connection) -> None:
+        if link.open_at_controller:
+            link.open_at_controller = False
+            self.feed(AgentLeft(link.id))
+
+    def _controller_closes(self, session: int) -> None:
+        link = self._link(session)
+        if link is not None and link.open_at_controller:
+            link.open_at_controller = False
+            self.at(self.random.randint(1, 50), lambda: self._agent_loses(link))
+
+    def restart_agent(self, host: Host, down_ms: int) -> None:
+        host.kill_agent()
+
+        def back() -> None:
+            host.start_agent()
+            self._dial(host)
+
+        self.at(down_ms, back)
+
+    def cut_power(self, host: Host, down_ms: int) -> None:
+        host.power_off()
+
+        def back() -> None:
+            host.power_on()
+            self._dial(host)
+
+        self.at(down_ms, back)
+
+    # --- users
+
+    def behaviour(self, key: RunKey) -> Plan:
+        return self.behaviours.setdefault(key.job, Plan(self.random.randint(1000, 600_000), 0, False))
+
+    def ask(self, request: UserRequest, answered: Callable[[UserReply], None] | None = None) -> None:
+        """Send a request as a command does: again and again under the same id until there is an answer."""
+        self.asked += 1
+        pending = {"open": True}
+
+        def got(body: Any) -> None:
+            if not pending["open"]:
+                return
+            pending["open"] = False
+            self.checker.answered(request, body)
+            if answered is not None and not isinstance(body, GschedError):
+                answered(body)
+
+        def once() -> None:
+            if not pending["open"]:
+                return
+            self._call += 1
+            self._callers[self._call] = got
+            self.feed(Call(self._call, UID, UID, "ann", request))
+            self.at(3000, once)
+
+        once()
+
+    def submit(self, spec: JobSpec, behaviour: Plan | None = None, then: Callable[[JobId], None] | None = None) -> None:
+        request = SubmitJob(spec, JobPayload(b"#!/bin/sh\n"), f"submit-{self.asked}")
+
+        def answered(reply: UserReply) -> None:
+            assert isinstance(reply, Submitted)
+            assert reply.job not in self.acknowledged, f"job id {reply.job} was given twice"
+            self.acknowledged[reply.job] = spec.name
+            if behaviour is not None:
+                self.behaviours[reply.job] = behaviour
+            if then is not None:
+                then(reply.job)
+
+        self.ask(request, answered)
+
+    def cancel(self, job: JobId) -> None:
+        self.ask(CancelJobs(f"cancel-{self.asked}", (job,)))
+
+    def hold(self, job: JobId, release: bool = False) -> None:
+        self.ask(HoldJobs(f"hold-{self.asked}", (job,), release))
+
+    def declare_dead(self, node: str) -> None:
+        self.ask(NodeDead(f"dead-{self.asked}", self.hosts[node].name))
+
+    def look(self) -> None:
+        """A user lists all jobs."""
+        self.ask(ListJobs(all_states=True), self.checker.looked)
+
+    def rows(self, page: UserReply) -> Iterable[JobRow]:
+        assert isinstance(page, JobPage)
+        return page.rows
+
+    def all_ended(self) -> bool:
+        machine = self.machine
+        if machine is None:
+            return False
+        return all(
+            (job := machine.state.jobs.get(job_id)) is None or job.state.final for job_id in self.acknowledged
+        )
+
+    # --- trouble
+
+    def trouble(self) -> None:
+        """One thing goes wrong, somewhere, for a while."""
+        random = self.random
+        host = random.choice(list(self.hosts.values()))
+        what = random.randrange(9)
+        if what in (0, 1):
+            self.restart_agent(host, random.randint(100, 90_000))
+        elif what == 2:
+            self.cut_power(host, random.randint(1000, 900_000))
+        elif what in (3, 4):
+            self.kill_controller(random.randint(100, 120_000))
+        elif what == 5:
+            self.network.cut.add(host.name)
+            self.at(random.randint(1000, 900_000), lambda: self.network.cut.discard(host.name))
+        elif what == 6:
+            self.wall_step += random.choice((-1, 1)) * 24 * 3600 * 1000
+        elif what == 7:
+            self.stall(random.randint(5_000, 400_000))
+        else:
+            host.fail_prepare = 0.5
+            self.at(random.randint(1000, 120_000), lambda: setattr(host, "fail_prepare", 0.0))
+
+    def stall(self, for_ms: int) -> None:
+        """The controller's loop stands still: what arrives meanwhile is handled, in order, when it goes on."""
+        waiting: list[Event] = []
+        stalled_machine = self.machine
+        feed = self.feed
+
+        def queue(event: Event) -> None:
+            if self.machine is stalled_machine:
+                waiting.append(event)
+            else:
+                feed(event)
+
+        def go_on() -> None:
+            self.feed = feed  # type: ignore[method-assign]  # put back
+            ticks = 0
+            for event in waiting:
+                ticks += isinstance(event, Tick)
+                if isinstance(event, Tick) and ticks > 1:
+                    continue  # a late loop ticks once, not once for each second that it missed
+                if self.machine is stalled_machine:
+                    feed(event)
+
+        if self.feed.__name__ != "queue" and stalled_machine is not None:
+            self.feed = queue  # type: ignore[method-assign]  # until it goes on
+            self.at(for_ms, go_on)
+
+    def heal(self) -> None:
+        """Everything works from now on."""
+        self.network.calm()
+        for host in self.hosts.values():
+            host.fail_prepare = 0.0
+            host.power_on()
+            host.start_agent()
+            self._dial(host)
+        if self.machine is None:
+            self.start_controller()
+
+    def undrain_all(self) -> None:
+        from gsched.protocol.messages import DrainNode
+
+        names = tuple(host.name for host in self.hosts.values())
+        self.ask(DrainNode(f"undrain-{self.asked}", names, undrain=True))
+
+
+def random_spec(random: Random, number: int) -> JobSpec:
+    """A whole-GPU job: mostly small, some gangs."""
+    nodes = random.choice((1, 1, 1, 1, 2, 2, 3, 4))
+    gpus = random.choice((0, 1, 2, 4, 8)) if nodes == 1 else 8
+    return JobSpec(
+        name=f"job{number}",
+        nodes_min=nodes,
+        gpus_per_node=gpus,
+        time_limit_s=random.choice((0, 60, 600, 3600)),
+        requeue=random.random() < 0.8,
+    )
+
+
+def random_plan(random: Random) -> Plan:
+    return Plan(
+        duration_ms=random.choice((500, 5_000, 60_000, 900_000)) + random.randint(0, 5_000),
+        exit_code=random.choice((0, 0, 0, 3)),
+        ignores_term=random.random() < 0.2,
+    )
+
+
+FINAL_NAMES = frozenset(state.value for state in JobState if state.final)
