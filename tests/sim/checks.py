@@ -26,6 +26,7 @@ class Checker:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._moves = -1
         self._shown: dict[JobId, tuple[int, JobState]] = {}  # highest (run or end) each job was shown at
         self.launches: dict[tuple[RunKey, str], int] = {}
 
@@ -38,6 +39,10 @@ class Checker:
         """No GPU in two live runs, no two live runs of one job."""
         if self._world.fatal:
             self._fail(f"the controller stopped serving: {self._world.fatal}")
+        moves = sum(host.moves for host in self._world.hosts.values())
+        if moves == self._moves:
+            return  # what runs is what ran when it was last looked at
+        self._moves = moves
         running: dict[JobId, RunKey] = {}
         for host in self._world.hosts.values():
             held: dict[int, RunKey] = {}

@@ -105,6 +105,7 @@ class Host:
         self.disk: dict[RunKey, Directory] = {}
         self.memory = AgentMemory()
         self.processes: list[Process] = []
+        self.moves = 0  # grows whenever what runs here changes
         self.agent: NodeMachine | None = None
         self.life = 0  # of the agent: what was posted for an earlier one is lost
         self.fail_prepare = 0.0
@@ -134,6 +135,7 @@ class Host:
 
     def power_off(self) -> None:
         self.powered = False
+        self.moves += 1
         self.processes.clear()
         self.kill_agent()
 
@@ -238,6 +240,7 @@ class Host:
         if directory is None:
             return
         if self._process(key) is None or not self.test_and_set:
+            self.moves += 1
             self.processes.append(Process(key, frozenset(directory.launch.gpu_indices), self.name))
         self._later(1, 20, lambda: self._ready(key))
 
@@ -255,6 +258,7 @@ class Host:
         if directory is None or process is None or process.stopping or directory.phase is not NodePhase.READY:
             return
         directory.phase = NodePhase.OPEN
+        self.moves += 1
         for one in self.processes:  # with a planted bug there may be two
             if one.key == key and one.user_since is None:
                 one.user_since = self._now().boot
@@ -314,6 +318,7 @@ class Host:
     def _end(self, key: RunKey) -> None:
         """Nothing of the run is left; the record says so."""
         self.processes = [p for p in self.processes if p.key != key]
+        self.moves += 1
         directory = self.disk.get(key)
         if directory is not None and directory.phase is not NodePhase.CLEAN:
             self._record_clean(key, directory, node_failed=False)

@@ -27,6 +27,7 @@ from gsched.protocol.link import (
 )
 from gsched.protocol.messages import (
     CancelJobs,
+    DrainNode,
     HoldJobs,
     JobPage,
     JobRow,
@@ -161,8 +162,8 @@ class World:
         if self.machine is None:
             return
         self.machine = None
-        if self.random.random() < 0.5:
-            self.journal.flush(1)
+        if self.journal.pending and self.random.random() < 0.5:
+            self.journal.flush()
         self.journal.crash()
         self._callers.clear()
         for link in list(self._links.values()):
@@ -352,7 +353,9 @@ class World:
     def behaviour(self, key: RunKey) -> Plan:
         return self.behaviours.setdefault(key.job, Plan(self.random.randint(1000, 600_000), 0, False))
 
-    def ask(self, request: UserRequest, answered: Callable[[UserReply], None] | None = None) -> None:
+    def ask(
+        self, request: UserRequest, answered: Callable[[UserReply], None] | None = None, uid: int = UID
+    ) -> None:
         """Send a request as a command does: again and again under the same id until there is an answer."""
         self.asked += 1
         pending = {"open": True}
@@ -370,7 +373,7 @@ class World:
                 return
             self._call += 1
             self._callers[self._call] = got
-            self.feed(Call(self._call, UID, UID, "ann", request))
+            self.feed(Call(self._call, uid, uid, "ann", request))
             self.at(3000, once)
 
         once()
@@ -396,7 +399,7 @@ class World:
         self.ask(HoldJobs(f"hold-{self.asked}", (job,), release))
 
     def declare_dead(self, node: str) -> None:
-        self.ask(NodeDead(f"dead-{self.asked}", self.hosts[node].name))
+        self.ask(NodeDead(f"dead-{self.asked}", self.hosts[node].name), uid=0)
 
     def look(self) -> None:
         """A user lists all jobs."""
@@ -476,10 +479,8 @@ class World:
             self.start_controller()
 
     def undrain_all(self) -> None:
-        from gsched.protocol.messages import DrainNode
-
         names = tuple(host.name for host in self.hosts.values())
-        self.ask(DrainNode(f"undrain-{self.asked}", names, undrain=True))
+        self.ask(DrainNode(f"undrain-{self.asked}", names, undrain=True), uid=0)
 
 
 def random_spec(random: Random, number: int) -> JobSpec:
