@@ -81,10 +81,10 @@ class Machine:
         agents.tick(change, now.boot - self._last_tick)
         self._last_tick = now.boot
         times = state.settings.times
-        state.forget_ended(Instant(now.wall - 1000 * times.min_job_age_s))
+        state.forget_ended(now.boot - 1000 * times.min_job_age_s)
         state.forget_answers(Instant(now.wall - 1000 * times.answers_kept_s))
         waited, self._coming_back = self._coming_back, state.coming_back(now)
-        if state.due_again(Instant(now.wall)) or (waited and not self._coming_back):
+        if state.due_again(now.boot) or (waited and not self._coming_back):
             change.ask_plan()
 
     # --- users

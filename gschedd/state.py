@@ -20,6 +20,8 @@ from gschedd.core.inputs import PlannedStart, Wait
 from gschedd.events import Close, Outcome, Send
 from gschedd.lifecycle.changes import Loaded, Note, PutAnswer, PutJob, PutNode, PutPayload, PutRun, PutStep
 
+AVOID_S = 600  # how long a job keeps off a node where its launch failed
+
 
 class Use:
     """What live runs hold of one node."""
@@ -71,8 +73,11 @@ class State:
         self.jobs: dict[JobId, Job] = {job.id: job for job in loaded.jobs}
         self.job_order: list[JobId] = sorted(self.jobs)  # ids only grow: new ones go to the end
         self.pending: dict[JobId, None] = {}
-        self.backing_off: set[JobId] = set()  # pending jobs that wait for an instant
-        self.recent: dict[JobId, Instant] = {}  # ended jobs still in memory, in order of their end
+        # Stored instants become deadlines on this process's boot clock (ms): the wall clock may step.
+        self.backing_off: dict[JobId, int] = {}  # pending jobs whose launch failed: not started before
+        self.avoiding: dict[JobId, int] = {}  # until when a job's `avoid` counts
+        self.run_clock: dict[RunKey, int] = {}  # when a live run started
+        self.recent: dict[JobId, int] = {}  # ended jobs still in memory -> boot ms since when they have been
         self.payloads: dict[JobId, JobPayload] = dict(loaded.payloads)
         self.runs: dict[RunKey, Run] = {}
         self.job_runs: dict[JobId, list[RunKey]] = {}  # live ones
@@ -91,24 +96,35 @@ class State:
 
     def _index(self, loaded: Loaded) -> None:
         for job in sorted(loaded.jobs, key=lambda j: j.id):
-            self._file(job)
+            self._file(job, self.started.boot)
+            if job.avoid:
+                self.back_off(job.id, self._left(job.not_before), self._left(job.avoid_until), self.started.boot)
         for run in loaded.runs:
             self._hold(run)
             self.run_deadlines[run.key] = self.started.boot + 1000 * self.settings.times.prepare_timeout_s
+            if run.started is not None:
+                self.run_clock[run.key] = self.started.boot - max(0, self.started.wall - run.started)
 
-    def _file(self, job: Job) -> None:
-        """Keep the indices of jobs right."""
+    def _left(self, until: Instant) -> int:
+        """What is left of a stored wait, in ms; never more than the longest that is given."""
+        return max(0, min(until - self.started.wall, 1000 * AVOID_S))
+
+    def back_off(self, job: JobId, wait_ms: int, avoid_ms: int, boot: int) -> None:
+        """Let a job wait before its next launch, and keep off the nodes where it failed."""
+        self.backing_off[job] = boot + wait_ms
+        self.avoiding[job] = boot + avoid_ms
+
+    def _file(self, job: Job, boot: int) -> None:
+        """Keep the indices of jobs right. A finished job's age is measured here: the wall clock may step."""
         if job.state == "PENDING":
             self.pending[job.id] = None
-            if job.not_before > 0:
-                self.backing_off.add(job.id)
         else:
             self.pending.pop(job.id, None)
             self.waits.pop(job.id, None)
             self.planned.pop(job.id, None)
         if job.state.final:
             self.payloads.pop(job.id, None)
-            self.recent.setdefault(job.id, job.ended or Instant(0))
+            self.recent.setdefault(job.id, boot)
 
     def _hold(self, run: Run) -> None:
         """Enter a live run (from the store, or new)."""
@@ -118,9 +134,10 @@ class State:
             if part.phase is not NodePhase.CLEAN:
                 self.use.setdefault(part.share.node, Use()).add(run.key, index, part.share)
 
-    def forget_ended(self, before: Instant) -> None:
-        """Drop jobs that ended before an instant from memory; the store keeps them."""
-        for job in [job for job, ended in self.recent.items() if ended < before and job not in self.job_runs]:
+    def forget_ended(self, before: int) -> None:
+        """Drop jobs that ended before an instant (boot ms) from memory; the store keeps them."""
+        old = itertools.takewhile(lambda item: item[1] < before, self.recent.items())  # in order of their end
+        for job in [job for job, _ in old if job not in self.job_runs]:
             del self.recent[job]
             del self.jobs[job]
             del self.job_order[bisect_left(self.job_order, job)]
@@ -133,11 +150,19 @@ class State:
 
     # --- looking
 
-    def due_again(self, at: Instant) -> bool:
-        """Whether a pending job's launch back-off, or the wait for nodes after a start, has just passed."""
-        due = {job for job in self.backing_off if (j := self.jobs.get(job)) is None or j.not_before <= at}
-        self.backing_off -= due
-        return bool(due)
+    def due_again(self, boot: int) -> bool:
+        """Whether a pending job's launch back-off, or its keeping off nodes, has just passed."""
+        due = False
+        for waits in (self.backing_off, self.avoiding):
+            for job in [job for job, at in waits.items() if at <= boot]:
+                del waits[job]
+                due = True
+        return due
+
+    def elapsed_s(self, run: RunKey, boot: int) -> int:
+        """How long a live run has been running, in whole seconds; 0 if it never was."""
+        since = self.run_clock.get(run)
+        return 0 if since is None else max(0, boot - since) // 1000
 
     def live_runs(self, job: JobId) -> list[Run]:
         """The runs of a job that are not certainly over everywhere."""
@@ -195,7 +220,7 @@ class StateChange:
         if job.id not in self.state.jobs:
             self.state.job_order.append(job.id)
         self.state.jobs[job.id] = job
-        self.state._file(job)
+        self.state._file(job, self.now.boot)
         self.outcome.changes.append(PutJob(job))
 
     def put_payload(self, job: JobId, payload: JobPayload) -> None:
@@ -217,9 +242,12 @@ class StateChange:
             if before.phase is not NodePhase.CLEAN and after.phase is NodePhase.CLEAN:
                 state.use[after.share.node].drop(run.key, after.share)
         state.runs[run.key] = run
+        if run.started is not None:
+            state.run_clock.setdefault(run.key, self.now.boot)
         if run.closed:
             del state.runs[run.key]
             state.run_deadlines.pop(run.key, None)
+            state.run_clock.pop(run.key, None)
             state.job_runs[run.job].remove(run.key)
             if not state.job_runs[run.job]:
                 del state.job_runs[run.job]

@@ -82,7 +82,7 @@ class JobRow(Struct, frozen=True, array_like=True):
     started: Instant
     ended: Instant
     planned: Instant  # expected start of a pending job, where the last pass planned one
-    elapsed_s: int  # -1 while running: count from `started`
+    elapsed_s: int  # while running: as of the page's `now`
     time_limit_s: int
     nodes: tuple[NodeName, ...]
     nnodes: int

@@ -70,7 +70,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     term: Term
     batch: BatchNo  # of the last batch written
     next_job_id: JobId
-    jobs: tuple[Job, ...] = ()  # unfinished, and finished within min_job_age
+    jobs: tuple[Job, ...] = ()  # unfinished, with a live run, or finished within min_job_age
     runs: tuple[Run, ...] = ()  # not closed
     steps: tuple[Step, ...] = ()  # unfinished, of those runs
     payloads: tuple[tuple[JobId, JobPayload], ...] = ()  # of unfinished jobs

@@ -42,7 +42,7 @@ def pass_input(state: State, now: Now) -> PassInput:
     return PassInput(
         nodes=node_inputs(state),
         holds=tuple(_hold(run, at) for run in state.runs.values()),
-        queue=_queue(state, at),
+        queue=_queue(state),
         policy=Policy(planned_starts=state.settings.scheduler.planned_starts, strict_order=state.coming_back(now)),
         now=at,
     )
@@ -58,26 +58,26 @@ def _hold(run: Run, at: Instant) -> HoldInput:
     return HoldInput(run.key, shares, end)
 
 
-def _queue(state: State, at: Instant) -> tuple[QueueInput, ...]:
+def _queue(state: State) -> tuple[QueueInput, ...]:
     """Jobs that may start now, first come first served, to the depth that a pass considers."""
     queue: list[QueueInput] = []
     for job_id in sorted(state.pending):
         job = state.jobs[job_id]
-        if not may_start(state, job, at):
+        if not may_start(state, job):
             continue
-        avoid = job.avoid if at < job.avoid_until else ()
+        avoid = job.avoid if job.id in state.avoiding else ()
         queue.append(QueueInput(job.id, job.request, avoid))
         if len(queue) >= state.settings.scheduler.queue_depth:
             break
     return tuple(queue)
 
 
-def may_start(state: State, job: Job, at: Instant) -> bool:
+def may_start(state: State, job: Job) -> bool:
     """Whether nothing but room stands between the job and its start."""
     return (
         job.state is JobState.PENDING
         and not job.spec.hold
-        and job.not_before <= at
+        and job.id not in state.backing_off
         and not runs.barred(state.live_runs(job.id))
     )
 
@@ -89,7 +89,7 @@ def take_plan(change: StateChange, plan: Plan) -> None:
     state.planned = {start.job: start for start in plan.planned if start.job in state.pending}
     for start in plan.starts:
         job = state.jobs.get(start.job)
-        if job is None or not may_start(state, job, change.at):
+        if job is None or not may_start(state, job):
             continue
         if not _still_fits(state, start):
             change.ask_plan()
@@ -122,14 +122,14 @@ def _all_gpus(inventory: Inventory) -> int:
     return mask
 
 
-def reason_of(state: State, job: Job, at: Instant) -> tuple[Reason, str]:
+def reason_of(state: State, job: Job) -> tuple[Reason, str]:
     """Why a pending job waits, as of the last pass."""
     if job.spec.hold:
         return (job.reason, job.detail) if job.reason is Reason.HELD_ADMIN else (Reason.HELD_USER, "")
     if runs.barred(state.live_runs(job.id)):
         kept = job.reason in (Reason.RUN_LOST, Reason.LAUNCH_FAILURE)
         return (job.reason, job.detail) if kept else (Reason.CLEANING, "its last run is being cleaned up")
-    if job.not_before > at:
+    if job.id in state.backing_off:
         return Reason.LAUNCH_FAILURE, job.detail
     wait = state.waits.get(JobId(job.id))
     if wait is not None:

@@ -16,7 +16,7 @@ from gschedd.core.inputs import Start
 from gschedd.lifecycle.table import Happening, next_state
 from gschedd.lifecycle.wanted import told_to_start
 from gschedd.services.steps import end_steps
-from gschedd.state import StateChange
+from gschedd.state import AVOID_S, StateChange
 
 _RANK: Final = {
     NodePhase.ORDERED: 0,
@@ -27,7 +27,6 @@ _RANK: Final = {
     NodePhase.CLEAN: 4,
 }
 _CLEAN_TIMEOUT_S: Final = 60  # after the grace; then the node is drained for not cleaning up
-_AVOID_S: Final = 600
 _BACK_OFF_MAX_S: Final = 60
 
 
@@ -225,7 +224,7 @@ def end(
 
 
 def _seconds_since(change: StateChange, run: Run) -> int:
-    return max(0, (change.at - run.started) // 1000) if run.started is not None else 0
+    return change.state.elapsed_s(run.key, change.now.boot)
 
 
 def _stop(change: StateChange, run: Run, outcome: RunOutcome) -> Run:
@@ -280,6 +279,7 @@ def launch_failed(change: StateChange, run: Run, node: NodeName, blame: Blame, r
         run = replace(run, exit_code=run.exit_code or 1)
         return end(change, run, RunOutcome.FAILED, Happening.AT_FAULT, JobState.FAILED, why, run.text)
     failures = job.launch_failures + 1
+    wait_s = min(_BACK_OFF_MAX_S, 2 ** min(failures - 1, 10))
     waiting = replace(
         job,
         state=next_state(job.state, Happening.LAUNCH_FAILED),
@@ -287,9 +287,10 @@ def launch_failed(change: StateChange, run: Run, node: NodeName, blame: Blame, r
         detail=run.text,
         launch_failures=failures,
         avoid=avoid,
-        avoid_until=Instant(change.at + 1000 * _AVOID_S),
-        not_before=Instant(change.at + 1000 * min(_BACK_OFF_MAX_S, 2 ** (failures - 1))),
+        avoid_until=Instant(change.at + 1000 * AVOID_S),
+        not_before=Instant(change.at + 1000 * wait_s),
     )
+    state.back_off(job.id, 1000 * wait_s, 1000 * AVOID_S, change.now.boot)
     return _back_to_queue(change, run, waiting, RunOutcome.LAUNCH_FAILED)
 
 

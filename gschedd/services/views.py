@@ -22,7 +22,7 @@ from gsched.protocol.messages import (
     Pong,
     ShowJob,
 )
-from gsched.values.ids import Instant, JobId, NodeName
+from gsched.values.ids import Instant, JobId, NodeName, RunKey
 from gsched.values.job import Job, MemoryRule
 from gsched.values.node import Node, NodeState
 from gsched.values.states import JobState
@@ -54,7 +54,7 @@ def list_jobs(state: State, request: ListJobs, now: Now) -> JobPage:
             continue
         if len(rows) == limit:
             return JobPage(tuple(rows), True, at, missing)
-        rows.append(job_row(state, job, at))
+        rows.append(job_row(state, job, now.boot))
     return JobPage(tuple(rows), False, at, missing)
 
 
@@ -66,12 +66,12 @@ def _selected(job: Job, request: ListJobs) -> bool:
     return bool(request.jobs) or request.all_states or not job.state.final
 
 
-def job_row(state: State, job: Job, at: Instant) -> JobRow:
+def job_row(state: State, job: Job, boot: int) -> JobRow:
     """One line of gqueue."""
     request = job.request
     reason, detail = (job.reason, job.detail)
     if job.state is JobState.PENDING:
-        reason, detail = reason_of(state, job, at)
+        reason, detail = reason_of(state, job)
     planned = state.planned.get(job.id)
     nnodes = len(job.nodes) or request.nodes_min
     return JobRow(
@@ -87,7 +87,7 @@ def job_row(state: State, job: Job, at: Instant) -> JobRow:
         started=job.started if job.started is not None else _NEVER,
         ended=job.ended if job.ended is not None else _NEVER,
         planned=planned.at if planned is not None else _NEVER,
-        elapsed_s=-1 if job.state is JobState.RUNNING else job.elapsed_s,
+        elapsed_s=_elapsed_s(state, job, boot),
         time_limit_s=request.time_limit_s,
         nodes=job.nodes,
         nnodes=nnodes,
@@ -103,6 +103,11 @@ def job_row(state: State, job: Job, at: Instant) -> JobRow:
     )
 
 
+def _elapsed_s(state: State, job: Job, boot: int) -> int:
+    """As measured when it has ended; counted here while it runs, so that no step of the wall clock shows."""
+    return state.elapsed_s(RunKey(job.id, job.run), boot) if job.state is JobState.RUNNING else job.elapsed_s
+
+
 def show_job(state: State, request: ShowJob, uid: int, now: Now) -> JobShown:
     """Everything of one job; its script for its owner and administrators only."""
     job = state.jobs.get(request.job)
@@ -110,7 +115,7 @@ def show_job(state: State, request: ShowJob, uid: int, now: Now) -> JobShown:
         raise NotFound(f"job {request.job}: not in the queue; `gacct -j {request.job}` looks further back")
     at = Instant(now.wall)
     if job.state is JobState.PENDING:
-        job = _with_reason(state, job, at)
+        job = _with_reason(state, job)
     planned = state.planned.get(job.id)
     payload = state.payloads.get(job.id) if job.uid == uid or is_admin(state, uid) else None
     return JobShown(
@@ -122,8 +127,8 @@ def show_job(state: State, request: ShowJob, uid: int, now: Now) -> JobShown:
     )
 
 
-def _with_reason(state: State, job: Job, at: Instant) -> Job:
-    reason, detail = reason_of(state, job, at)
+def _with_reason(state: State, job: Job) -> Job:
+    reason, detail = reason_of(state, job)
     return replace(job, reason=reason, detail=detail)
 
 

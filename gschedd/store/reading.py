@@ -42,7 +42,8 @@ def load(connection: Connection, term: Term, now: Instant, min_job_age_s: int, a
 def _load(connection: Connection, term: Term, jobs_since: int, answers_since: int) -> Loaded:
     jobs, scripts, answers = schema.jobs, schema.job_scripts, schema.answers
     batch, next_job_id = connection.execute(select(schema.meta.c.batch, schema.meta.c.next_job_id)).one()
-    recent = or_(jobs.c.finished.is_(None), jobs.c.finished >= jobs_since)
+    live = exists().where(schema.runs.c.job == jobs.c.id, schema.runs.c.closed == 0)  # ended, not clean everywhere
+    recent = or_(jobs.c.finished.is_(None), jobs.c.finished >= jobs_since, live)
     scripts_wanted = (
         select(scripts.c.job, scripts.c.body)
         .join_from(jobs, scripts, scripts.c.job == jobs.c.id)

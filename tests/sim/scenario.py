@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gsched.values.ids import JobId
-
 from tests.sim.world import World, random_plan, random_spec
 
 TROUBLE_S = 3600

@@ -10,6 +10,10 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+from gschedd.core.plan import plan
+from gschedd.core.snapshot import build_snapshot
+
+from agent.runs.effects import Received
 from gsched.clock import Now
 from gsched.config.settings import ControllerSettings, Settings, TimeSettings
 from gsched.errors import GschedError
@@ -19,8 +23,6 @@ from gsched.protocol.link import (
     AgentMessage,
     ControllerMessage,
     Heartbeat,
-    HeartbeatAck,
-    LaunchSpec,
     Orders,
     Refused,
     Welcome,
@@ -33,22 +35,18 @@ from gsched.protocol.messages import (
     JobRow,
     ListJobs,
     NodeDead,
-    Submitted,
     SubmitJob,
+    Submitted,
     UserReply,
     UserRequest,
 )
 from gsched.values.ids import Instant, JobId, RunKey
 from gsched.values.job import JobPayload, JobSpec
 from gsched.values.states import JobState
-from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Tick
 from gschedd.gate import Gate
 from gschedd.machine import Machine
 from gschedd.store.memory import MemoryJournal
-from agent.runs.effects import Received
-
 from tests.sim import checks
 from tests.sim.host import Host, Plan
 from tests.sim.network import Connection, Network
@@ -68,6 +66,7 @@ class World:
         self.random = Random(seed)
         self.time = 0
         self.wall_step = 0
+        self.wall_stepped = False
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self.events = 0
@@ -353,9 +352,7 @@ class World:
     def behaviour(self, key: RunKey) -> Plan:
         return self.behaviours.setdefault(key.job, Plan(self.random.randint(1000, 600_000), 0, False))
 
-    def ask(
-        self, request: UserRequest, answered: Callable[[UserReply], None] | None = None, uid: int = UID
-    ) -> None:
+    def ask(self, request: UserRequest, answered: Callable[[UserReply], None] | None = None, uid: int = UID) -> None:
         """Send a request as a command does: again and again under the same id until there is an answer."""
         self.asked += 1
         pending = {"open": True}
@@ -413,9 +410,7 @@ class World:
         machine = self.machine
         if machine is None:
             return False
-        return all(
-            (job := machine.state.jobs.get(job_id)) is None or job.state.final for job_id in self.acknowledged
-        )
+        return all((job := machine.state.jobs.get(job_id)) is None or job.state.final for job_id in self.acknowledged)
 
     # --- trouble
 
@@ -434,6 +429,7 @@ class World:
             self.network.cut.add(host.name)
             self.at(random.randint(1000, 900_000), lambda: self.network.cut.discard(host.name))
         elif what == 6:
+            self.wall_stepped = True
             self.wall_step += random.choice((-1, 1)) * 24 * 3600 * 1000
         elif what == 7:
             self.stall(random.randint(5_000, 400_000))
