@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gsched.protocol.link import Acks, AgentMessage, Blame, LaunchSpec, Orders, Welcome
+from gsched.protocol.link import Acks, AgentMessage, Blame, HeartbeatAck, LaunchSpec, Orders, Welcome
 from gsched.values.ids import Instant, RunKey, StepId, Term
 from gsched.values.run import NodePhase
 
@@ -20,7 +20,7 @@ class Connected(Struct, frozen=True):
 
 
 class Received(Struct, frozen=True):
-    message: Welcome | Orders | Acks
+    message: Welcome | Orders | Acks | HeartbeatAck
 
 
 class Disconnected(Struct, frozen=True):

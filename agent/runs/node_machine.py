@@ -42,6 +42,7 @@ from gsched.protocol.link import (
     ActualRun,
     AgentHello,
     Blame,
+    HeartbeatAck,
     NeedWhole,
     Orders,
     RunReport,
@@ -107,7 +108,6 @@ class NodeMachine:
         self._steps_said_at = 0
         self._welcomed = False
         self._order_seq = 0
-        self._asked_whole = False
         for run in found:
             self._adopt(run)
 
@@ -154,7 +154,7 @@ class NodeMachine:
             runs=tuple(ActualRun(key, run.phase) for key, run in self.runs.items()),
         )
 
-    def _received(self, effects: list[Effect], message: Welcome | Orders | Acks, now: Now) -> None:
+    def _received(self, effects: list[Effect], message: Welcome | Orders | Acks | HeartbeatAck, now: Now) -> None:
         if isinstance(message, Welcome):
             self._welcome(effects, message, now)
         elif not self._welcomed:
@@ -162,6 +162,9 @@ class NodeMachine:
         elif isinstance(message, Acks):
             for seq in message.seqs:
                 self._acked(effects, seq)
+        elif isinstance(message, HeartbeatAck):
+            if message.orders > self._order_seq:
+                self._ask_whole(effects)
         else:
             self._ordered(effects, message, now)
 
@@ -174,7 +177,7 @@ class NodeMachine:
             self._memory = replace(self._memory, highest_term=welcome.term)
             effects.append(Save(self._memory))
         self._owner_uid = welcome.owner_uid if welcome.owner_uid is not None else self._owner_uid
-        self._welcomed, self._order_seq, self._asked_whole = True, 0, False
+        self._welcomed, self._order_seq = True, 0
         self._want_whole(effects, welcome.whole, now)
         for key, run in list(self.runs.items()):
             self._report(effects, key, run, now)
@@ -186,13 +189,11 @@ class NodeMachine:
         if orders.term < self._memory.highest_term or orders.seq <= self._order_seq:
             return
         if orders.whole:
-            self._order_seq, self._asked_whole = orders.seq, False
+            self._order_seq = orders.seq
             self._want_whole(effects, orders.put, now)
             return
         if orders.seq != self._order_seq + 1:
-            if not self._asked_whole:
-                self._asked_whole = True
-                effects.append(Say(NeedWhole()))
+            self._ask_whole(effects)
             return
         self._order_seq = orders.seq
         for key in orders.drop:
@@ -201,6 +202,10 @@ class NodeMachine:
         for wanted in orders.put:
             self._wanted[wanted.key] = wanted
             self._act(effects, wanted.key, now)
+
+    def _ask_whole(self, effects: list[Effect]) -> None:
+        """Orders went missing. Asked again at each sign of it: the question or its answer can be lost too."""
+        effects.append(Say(NeedWhole()))
 
     def _want_whole(self, effects: list[Effect], whole: Sequence[WantedRun], now: Now) -> None:
         self._wanted = {wanted.key: wanted for wanted in whole}

@@ -182,7 +182,10 @@ class Acks(Struct, tag="ctl.acks", frozen=True):
 
 
 class HeartbeatAck(Struct, tag="ctl.heartbeat", frozen=True):
+    """Answers a heartbeat; `orders` is the number of the last Orders sent, so that a lost last one is noticed."""
+
     number: int
+    orders: int = 0
 
 
 class Forwarded(Struct, tag="ctl.forwarded", frozen=True):

@@ -200,7 +200,7 @@ def said(change: StateChange, session: int, message: Heartbeat | RunReport | Ste
     presence = state.presence[name]
     presence.heard = change.now.boot
     if isinstance(message, Heartbeat):
-        change.send(session, HeartbeatAck(message.number))
+        change.send(session, HeartbeatAck(message.number, presence.next_seq - 1))
     elif isinstance(message, NeedWhole):
         orders = Orders(term=state.term, seq=presence.next_seq, put=wanted_set(change, name), whole=True)
         presence.next_seq += 1

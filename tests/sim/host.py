@@ -110,6 +110,8 @@ class Host:
         self.life = 0  # of the agent: what was posted for an earlier one is lost
         self.fail_prepare = 0.0
         self.blame = Blame.NODE
+        self.crash_in_prepare = 0.0
+        self.restart: Callable[[Host], None] = lambda _host: None  # how the world brings the agent back
         self.test_and_set = True
         self.counted: dict[RunKey, int] = {}  # what the supervisor measured, seconds
 
@@ -226,13 +228,15 @@ class Host:
         """Make the directory, start the supervisor, hear that it is ready: a crash may come between any two."""
         key = effect.key
         if self.test_and_set and self._process(key) is not None:
-            self.post(Prepared(key))  # the directory was there and its supervisor lives: adopted
+            self._later(1, 20, lambda: self._ready(key))  # its supervisor lives: adopted
             return
         if self._random.random() < self.fail_prepare:
             self.disk.pop(key, None)
             self.post(PrepareFailed(key, self.blame, "the disk said no"))
             return
         self.disk[key] = Directory(effect.launch, self.boot_id)
+        if self._crashes():
+            return
         self._as_agent(1, 20, lambda: self._start_supervisor(key))
 
     def _start_supervisor(self, key: RunKey) -> None:
@@ -242,7 +246,8 @@ class Host:
         if self._process(key) is None or not self.test_and_set:
             self.moves += 1
             self.processes.append(Process(key, frozenset(directory.launch.gpu_indices), self.name))
-        self._later(1, 20, lambda: self._ready(key))
+        self._crashes()
+        self._later(1, 2000, lambda: self._ready(key))
 
     def _ready(self, key: RunKey) -> None:
         directory, process = self.disk.get(key), self._process(key)
@@ -251,6 +256,13 @@ class Host:
         if directory.phase is NodePhase.ORDERED:
             directory.phase = NodePhase.READY
         self.post(Prepared(key))
+
+    def _crashes(self) -> bool:
+        """Whether the agent dies right here."""
+        if self._random.random() >= self.crash_in_prepare:
+            return False
+        self.restart(self)
+        return True
 
     def _start(self, key: RunKey) -> None:
         """Open the run; on its first node start the script."""

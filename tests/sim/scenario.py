@@ -25,7 +25,7 @@ def survive(seed: int, world_type: type[World] = World) -> World:
     world.run(1200)  # whatever was still cut, off or stalled comes back
     world.heal()
     world.undrain_all()
-    world.run(48 * 3600, until=world.all_ended)
+    world.run(6 * 3600, until=world.all_ended)
     world.run(300)
     world.look()
     world.run(10)

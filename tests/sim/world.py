@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
-
 from agent.runs.effects import Received
 from gsched.clock import Now
 from gsched.config.settings import ControllerSettings, Settings, TimeSettings
@@ -23,6 +20,8 @@ from gsched.protocol.link import (
     AgentMessage,
     ControllerMessage,
     Heartbeat,
+    HeartbeatAck,
+    LaunchSpec,
     Orders,
     Refused,
     Welcome,
@@ -43,6 +42,8 @@ from gsched.protocol.messages import (
 from gsched.values.ids import Instant, JobId, RunKey
 from gsched.values.job import JobPayload, JobSpec
 from gsched.values.states import JobState
+from gschedd.core.plan import plan
+from gschedd.core.snapshot import build_snapshot
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Tick
 from gschedd.gate import Gate
 from gschedd.machine import Machine
@@ -101,17 +102,22 @@ class World:
         self._every(1000, lambda: self.feed(Tick()))
 
     def _host(self, name: str, gpus: int) -> Host:
-        return Host(
+        host = Host(
             name,
             gpus,
             self.random,
             self.at,
             self.now,
             self.behaviour,
-            lambda host, key, launch: self.checker.launched(host, key, launch),
+            self._launched,
             self._from_agent,
             self._agent_hangs_up,
         )
+        host.restart = lambda host: self.restart_agent(host, self.random.randint(20, 1500))
+        return host
+
+    def _launched(self, host: Host, key: RunKey, launch: LaunchSpec) -> None:
+        self.checker.launched(host, key, launch)
 
     # --- time
 
@@ -281,7 +287,7 @@ class World:
             self._heartbeats[link.node] = self.time
             if isinstance(message, Refused):
                 self._agent_loses(link)
-            elif isinstance(message, Welcome | Orders | Acks):
+            elif isinstance(message, Welcome | Orders | Acks | HeartbeatAck):
                 host.post(Received(message))
 
         self.network.carry(link, "down", deliver, message)
@@ -418,7 +424,7 @@ class World:
         """One thing goes wrong, somewhere, for a while."""
         random = self.random
         host = random.choice(list(self.hosts.values()))
-        what = random.randrange(9)
+        what = random.randrange(10)
         if what in (0, 1):
             self.restart_agent(host, random.randint(100, 90_000))
         elif what == 2:
@@ -433,6 +439,9 @@ class World:
             self.wall_step += random.choice((-1, 1)) * 24 * 3600 * 1000
         elif what == 7:
             self.stall(random.randint(5_000, 400_000))
+        elif what == 8:
+            host.crash_in_prepare = 0.3
+            self.at(random.randint(1000, 300_000), lambda: setattr(host, "crash_in_prepare", 0.0))
         else:
             host.fail_prepare = 0.5
             self.at(random.randint(1000, 120_000), lambda: setattr(host, "fail_prepare", 0.0))
@@ -467,7 +476,7 @@ class World:
         """Everything works from now on."""
         self.network.calm()
         for host in self.hosts.values():
-            host.fail_prepare = 0.0
+            host.fail_prepare = host.crash_in_prepare = 0.0
             host.power_on()
             host.start_agent()
             self._dial(host)
