@@ -185,14 +185,12 @@ class ControllerLink:
                 self._log.info("link.up", controller=self.address, term=message.term, wanted=len(message.whole))
                 await deliver(Received(message))
                 self._welcomed.set()
-            case Orders() | Acks():
+            case Orders() | Acks() | HeartbeatAck():
                 await deliver(Received(message))
             case Forwarded():
                 answer = self._calls.get(message.call)
                 if answer is not None and not answer.done():
                     answer.set_result(message)
-            case HeartbeatAck():
-                pass  # any frame shows that the other side lives
             case Refused():
                 raise Unavailable(f"refused: {message.text}")
 

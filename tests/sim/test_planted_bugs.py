@@ -91,6 +91,7 @@ class NoTestAndSetWorld(World):
             host.test_and_set = False
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("world", [TermWorld, SilenceWorld, NotResentWorld, EarlyReplyWorld, NoTestAndSetWorld])
 def test_a_planted_bug_is_found(world: type[World]) -> None:
     for seed in range(SEEDS):
