@@ -56,13 +56,13 @@ class Planner:
         if self._stopped or not self._wanted:
             return
         self._busy, self._wanted = True, False
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             given = self._read()
         except Exception as error:  # a bug: whoever is told ends the daemon
             self._tell(error)
             return
-        loop = asyncio.get_running_loop()
-        began = loop.time()
 
         def ended(future: asyncio.Future[Plan]) -> None:
             self.last_pass_s = loop.time() - began

@@ -241,7 +241,7 @@ class _Calls:
     def _read(self, frame: frames.Frame) -> UserReply | GschedError:
         if frame.kind == frames.ERROR:
             return _error(frame)
-        reply: UserReply = frames.check_body(frame.body, self._expected[frame.id])
+        reply: UserReply = frame.read(self._expected[frame.id])
         return reply
 
 
@@ -280,7 +280,7 @@ class _Line:
             raise _Dropped("the connection was closed")
         for frame in self._decoder.feed(got):
             if frame.kind == frames.PUSH:
-                require_compatible(frames.check_body(frame.body, Hello).version)
+                require_compatible(frame.read(Hello).version)
             elif frame.kind == frames.ERROR and frame.id == 0:  # about the connection, not about a request
                 told = _error(frame)
                 raise _Dropped(told.text) if told.retryable else told

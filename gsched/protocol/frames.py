@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgpack
@@ -23,16 +24,29 @@ ERROR: Final = 2
 PUSH: Final = 3
 
 _LENGTH = struct.Struct(">I")
+_FRAME = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw])
 # What msgpack raises on bytes that are not msgpack; TypeError: a list or a map as the key of a map
 _UNREADABLE: Final = (ValueError, TypeError, OverflowError, msgpack.UnpackException)
 
 
 class Frame(NamedTuple):
-    """One frame taken apart; `body` is still plain msgpack types."""
+    """One frame taken apart; the body is still packed."""
 
     kind: int
     id: int
-    body: Any
+    packed: bytes
+
+    def read(self, expected: Any) -> Any:
+        """The body as the message type (or union) `expected`. Raises ProtocolError."""
+        return unpack_body(self.packed, expected)
+
+    @property
+    def body(self) -> Any:
+        """The body as plain msgpack types. Raises ProtocolError."""
+        try:
+            return _unpack(self.packed)
+        except _UNREADABLE as error:
+            raise ProtocolError(f"not msgpack: {error}") from None
 
 
 def _pack(value: Any) -> bytes:
@@ -48,6 +62,12 @@ def _unpack(data: bytes) -> Any:
     return msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape")
 
 
+@cache
+def _decoder(expected: Any) -> msgspec.msgpack.Decoder[Any]:
+    """Made once for each type: looking into a union takes ten times as long as reading a message."""
+    return msgspec.msgpack.Decoder(expected)
+
+
 def pack_body(message: Any) -> bytes:
     """Pack one message alone, without a frame (for bodies carried inside other messages)."""
     return _pack(message)
@@ -55,8 +75,9 @@ def pack_body(message: Any) -> bytes:
 
 def unpack_body(data: bytes, expected: Any) -> Any:
     """Unpack what pack_body made and check it against the type `expected`. Raises ProtocolError."""
-    with suppress(msgspec.DecodeError):  # names that are not UTF-8 take the slower way, which also words the error
-        return msgspec.msgpack.decode(data, type=expected)
+    # names that are not UTF-8 take the slower way, which also words the error
+    with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
+        return _decoder(expected).decode(data)
     try:
         return check_body(_unpack(data), expected)
     except _UNREADABLE as error:
@@ -113,15 +134,9 @@ class Decoder:
 
 def _frame(data: bytes) -> Frame:
     try:
-        value = _unpack(data)
-    except _UNREADABLE as error:
-        raise ProtocolError(f"not msgpack: {error}") from None
-    if (
-        not isinstance(value, list)
-        or len(value) != 3
-        or type(value[0]) is not int
-        or type(value[1]) is not int
-        or value[0] not in (REQUEST, REPLY, ERROR, PUSH)
-    ):
-        raise ProtocolError("a frame holds [kind, id, body]")
-    return Frame(value[0], value[1], value[2])
+        kind, id, body = _FRAME.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(f"a frame holds [kind, id, body]: {error}") from None
+    if not REQUEST <= kind <= PUSH:
+        raise ProtocolError(f"a frame of kind {kind}: there are {REQUEST} to {PUSH}")
+    return Frame(kind, id, bytes(body))

@@ -13,6 +13,7 @@ from gsched.errors import GschedError
 from gsched.protocol import frames
 
 SEND_LIMIT: Final = 32 * 1024 * 1024  # bytes
+_FRAMES_A_TURN: Final = 32  # then other connections have their turn
 _HIGH_WATER: Final = 1024 * 1024  # bytes unsent above which nothing more is read from the peer
 
 
@@ -157,10 +158,14 @@ class Channel(asyncio.Protocol):
         if self._stopped():
             return
         try:
-            for frame in self._decoder.feed(data):
+            for count, frame in enumerate(self._decoder.feed(data), 1):
                 self._receiver.on_frame(self, frame)
                 if self._stopped():
                     break
+                if count >= _FRAMES_A_TURN:
+                    self._pause()
+                    asyncio.get_running_loop().call_soon(self._pump)
+                    return
         except GschedError as error:
             self.close(error.text)
             return

@@ -98,7 +98,7 @@ class _Session:
     def on_frame(self, channel: Channel, frame: frames.Frame) -> None:  # noqa: ARG002  there is one only
         if frame.kind != frames.PUSH:
             raise ProtocolError(f"a frame of kind {frame.kind} from an agent")
-        message: AgentMessage = frames.check_body(frame.body, AgentMessage)
+        message: AgentMessage = frame.read(AgentMessage)
         if isinstance(message, AgentHello) != (not self._arrived):
             raise ProtocolError(f"{type(message).__name__} {'again' if self._arrived else 'before the hello'}")
         if isinstance(message, AgentHello):

@@ -85,7 +85,7 @@ class _Connection:
         if frame.kind != frames.REQUEST or self._caller is None:
             raise self._wrong(frame.id, ProtocolError(f"a frame of kind {frame.kind} where a request was expected"))
         try:
-            request: UserRequest = frames.check_body(frame.body, UserRequest)
+            request: UserRequest = frame.read(UserRequest)
         except ProtocolError as error:
             raise self._wrong(frame.id, error) from None
         self._in_flight += 1
@@ -126,7 +126,7 @@ class _Connection:
         if frame.kind != frames.PUSH:
             raise self._wrong(0, ProtocolError("a connection begins with a hello"))
         try:
-            hello: Hello = frames.check_body(frame.body, Hello)
+            hello: Hello = frame.read(Hello)
             require_compatible(hello.version)
         except (ProtocolError, VersionMismatch) as error:
             raise self._wrong(0, error) from None

@@ -22,7 +22,7 @@ plain = st.recursive(
     | st.booleans()
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats()
-    | st.text(st.characters(), max_size=20)
+    | st.text(st.characters(codec="utf-8"), max_size=20)
     | st.binary(max_size=20)
     | st.sampled_from(["job.submit", "job.list", "agent.hello", "type", "\udcff"]),
     lambda inner: (
