@@ -28,6 +28,7 @@ from gsched.clock import Clock
 from gsched.config.settings import Settings
 from gsched.errors import BadConfig, Conflict
 from gsched.protocol.link import Welcome
+from gsched.transport.keepalive import keep_alive
 from gsched.transport.tls import client_context, server_context
 from gsched.values.ids import NodeName
 from gsched.values.node import Inventory
@@ -90,9 +91,11 @@ def listen_on(address: tuple[str, int]) -> socket.socket:
     host, port = address
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         raise BadConfig(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --listen") from None
+    keep_alive(listener)
+    return listener
 
 
 def build(

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from agent.logs.steps import Steps
-from gsched.errors import NotFound
+from gsched.errors import GschedError, NotFound
 from gsched.protocol.stream import Output, StepEnded, TaskEnded, stream_name
 from gsched.values.ids import RunKey, StepId
 
@@ -31,13 +31,18 @@ class _File:
         self.offset = offset
 
     def read(self) -> bytes:
-        """What is there beyond the offset, at most PIECE bytes; b"" at the end, or before there is a file."""
-        if self._fd < 0:
-            try:
+        """What is there beyond the offset, at most PIECE bytes; b"" at the end, or before there is a file.
+
+        Raises GschedError if the file is there and cannot be read.
+        """
+        try:
+            if self._fd < 0:
                 self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            except FileNotFoundError:
-                return b""
-        return os.pread(self._fd, PIECE, self.offset)
+            return os.pread(self._fd, PIECE, self.offset)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise GschedError(f"output of task {self.rank} cannot be read: {error.strerror}") from None
 
     def close(self) -> None:
         if self._fd >= 0:

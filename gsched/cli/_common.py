@@ -86,6 +86,7 @@ def group(name: str) -> Callable[[Callable[..., None]], click.Group]:
 def run(declared: click.Command, prog: str, argv: Sequence[str] | None = None) -> int:
     """Run a command on `argv` (None: the process's own) and give its exit status. Raises only on our own bugs."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     try:
         status = _invoke(declared, prog, words)
         sys.stdout.flush()
@@ -169,6 +170,16 @@ def _invoke(declared: click.Command, prog: str, words: list[str]) -> int:
     except click.exceptions.Exit as left:  # --help, --version
         return left.exit_code
     return answer if isinstance(answer, int) else 0
+
+
+def _open_closed_streams() -> None:
+    """Make what is closed of 0, 1, 2 (`gqueue >&-`) /dev/null: else a socket would get that number, and output."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(fd, "w", closefd=False))
 
 
 def _ended(prog: str, text: str, status: int) -> int:

@@ -315,7 +315,9 @@ def _signals_as_bytes() -> Iterator[socket.socket]:
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
-    before = {number: signal.signal(number, lambda *_: None) for number in FORWARDED}
+    # What the caller had ignored stays so: nohup, and `grun ... &` in a script.
+    wanted = [number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda *_: None) for number in wanted}
     old = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     try:
         yield reader

@@ -34,6 +34,7 @@ from gsched.protocol.stream import (
     StreamReply,
     TaskEnded,
 )
+from gsched.transport.keepalive import keep_alive
 from gsched.values.ids import NodeName
 
 if TYPE_CHECKING:
@@ -228,6 +229,7 @@ class StepStreams:
         if errno:
             raise OSError(errno, f"{door.host}:{door.port}: {os.strerror(errno)}")
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keep_alive(plain)
         self._selector.unregister(plain)
         door.secure = self._context.wrap_socket(plain, do_handshake_on_connect=False)
         door.plain = None

@@ -2,6 +2,7 @@
 
 `channel.py` is one connection as a protocol with callbacks, bounded both ways; `conversation.py` puts
 `await receive()` on top; `tls.py` makes contexts and tells whose certificate the other side showed; `unix.py` opens
-listening sockets.
-May import `errors`, `protocol`, `auth`. The modules here import asyncio or ssl: commands must not import them at load.
+listening sockets; `keepalive.py` notices that a machine is gone.
+May import `errors`, `protocol`, `auth`. All but `keepalive.py` import asyncio or ssl: commands must not import them at
+load.
 """

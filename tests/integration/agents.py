@@ -123,13 +123,16 @@ class Cluster:
     def grun(self, key: RunKey, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """grun as a process outside the job's own processes, so that a test can watch and signal it."""
         return subprocess.Popen(
-            [str(BIN / "grun"), *words],
+            self.grun_words(*words),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
             env={**os.environ, **self.environment(key), **(env or {})},
         )
+
+    def grun_words(self, *words: str) -> list[str]:
+        return [str(BIN / "grun"), *words]
 
     def environment(self, key: RunKey) -> dict[str, str]:
         return {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 import socket
 import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import Popen
+from subprocess import PIPE, Popen
 
 import pytest
 
@@ -35,7 +36,7 @@ def job(two: Cluster) -> RunKey:
     return two.gang()
 
 
-def finish(process: Popen[str], within_s: float = 20) -> tuple[int, str, str]:
+def finish(process: Popen[str], within_s: float = 20) -> tuple[int, str | None, str]:
     out, err = process.communicate(timeout=within_s)
     return process.returncode, out, err
 
@@ -131,6 +132,20 @@ def test_a_step_whose_output_nobody_reads_any_more_is_ended(two: Cluster, job: R
     process.stdout = None
     assert finish(process)[0] == 141
     until(lambda: two.controller.steps[-1].exit_signal == signal.SIGTERM, what="the step's end")
+
+
+def test_a_closed_output_and_an_ignored_interrupt_stay_so(two: Cluster, job: RunKey) -> None:
+    words = " ".join(two.grun_words("-n1", "sh", "-c", "'echo up >&2; kill -0 $$; echo lost'"))
+    shell = Popen(
+        ["sh", "-c", f"trap '' INT; exec {words} >&-"],
+        stderr=PIPE,
+        text=True,
+        env={**os.environ, **two.environment(job)},
+    )
+    assert shell.stderr is not None
+    assert shell.stderr.readline() == "up\n"
+    shell.send_signal(signal.SIGINT)
+    assert finish(shell) == (0, None, "")
 
 
 def test_a_signal_is_passed_on_while_output_waits_for_its_reader(two: Cluster, job: RunKey) -> None:
