@@ -24,7 +24,7 @@ def _plan(world: World) -> Plan:
     return plan(build_snapshot(world.nodes, world.holds, world.queue), world.policy, NOW)
 
 
-@settings(max_examples=150)
+@settings(max_examples=25)
 @given(worlds())
 def test_no_gpu_core_or_byte_is_given_twice(world: World) -> None:
     shares = [share for hold in world.holds for share in hold.shares]
@@ -39,7 +39,7 @@ def test_no_gpu_core_or_byte_is_given_twice(world: World) -> None:
         assert sum(share.mem_mib for share in here) <= node.inventory.memory_mib
 
 
-@settings(max_examples=150)
+@settings(max_examples=25)
 @given(worlds())
 def test_a_job_gets_all_it_asked_for_on_nodes_it_may_use_or_nothing(world: World) -> None:
     nodes = {node.name: node for node in world.nodes}
@@ -68,7 +68,7 @@ def _assert_member(wanted: Request, node: NodeInput, share: NodeShare) -> None:
         assert share.mem_mib == wanted.need.mem_mib
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(worlds())
 def test_every_job_is_answered_once_and_the_same_input_gives_the_same_plan(world: World) -> None:
     first = _plan(world)
@@ -78,7 +78,7 @@ def test_every_job_is_answered_once_and_the_same_input_gives_the_same_plan(world
     assert {start.job for start in first.planned} <= {wait.job for wait in first.waits}
 
 
-@settings(max_examples=100)
+@settings(max_examples=25)
 @given(worlds())
 def test_a_job_is_called_impossible_exactly_when_submit_would_refuse_it(world: World) -> None:
     """The words of feasible.py and the walk's verdict come from different code: they may not differ."""
@@ -93,7 +93,7 @@ def _without_most(request: Request) -> Request:
     return replace(request, nodes_max=max(request.nodes_max, len(request.nodelist)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=25)
 @given(worlds())
 def test_the_highest_job_that_waits_starts_when_planned_if_ends_keep_their_word(world: World) -> None:
     """Replay: at the planned instant, with all that ended taken away, a pass with that job first starts it."""
@@ -106,7 +106,7 @@ def test_the_highest_job_that_waits_starts_when_planned_if_ends_keep_their_word(
         assert [start.job for start in again.starts] == [planned.job]
 
 
-@settings(max_examples=100)
+@settings(max_examples=25)
 @given(worlds())
 def test_a_planned_start_is_not_made_later_by_any_lower_job(world: World) -> None:
     """With lower jobs or without them: the first planned start is the same, or there is none to delay."""

@@ -26,7 +26,7 @@ def _cost(chosen: tuple[NodeInput, ...], free: list[NodeInput]) -> tuple[int, ..
     return 2, len(free), len({path[1] for path in paths})
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(LEAVES), st.booleans()), min_size=1, max_size=10), st.integers(2, 6))
 def test_the_set_of_nodes_is_as_good_as_the_best_of_all(places: list[tuple[tuple[str, str], bool]], size: int) -> None:
     c = Cluster(nodes=0)

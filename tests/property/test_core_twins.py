@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +17,20 @@ from tests.builders.cluster import NOW
 from tests.builders.clusters_at_random import World, worlds
 
 
-@settings(max_examples=300)
+@settings(max_examples=50)
 @given(worlds())
 def test_a_pass_agrees_with_its_twin(world: World) -> None:
+    _assert_agreement(world)
+
+
+@pytest.mark.full
+@settings(max_examples=1000)
+@given(worlds(most_nodes=9, most_jobs=14))
+def test_a_pass_agrees_with_its_twin_on_a_thousand_larger_worlds(world: World) -> None:
+    _assert_agreement(world)
+
+
+def _assert_agreement(world: World) -> None:
     snapshot = build_snapshot(world.nodes, world.holds, world.queue)
     assert plan(snapshot, world.policy, NOW) == plan_py(snapshot, world.policy, NOW)
 
