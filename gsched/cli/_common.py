@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from io import TextIOWrapper
 from typing import Final, NoReturn, TypeVar
 
 import click
@@ -86,6 +87,8 @@ def group(name: str) -> Callable[[Callable[..., None]], click.Group]:
 def run(declared: click.Command, prog: str, argv: Sequence[str] | None = None) -> int:
     """Run a command on `argv` (None: the process's own) and give its exit status. Raises only on our own bugs."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to stop
     _open_closed_streams()
     try:
         status = _invoke(declared, prog, words)
