@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from gschedd.kernel_cache import cache_directory
+
 ROOT = Path(__file__).resolve().parents[1]
 
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba"))
+# The directory that gschedd uses too when it is started with the same base.
+os.environ["NUMBA_CACHE_DIR"] = cache_directory(os.environ.get("NUMBA_CACHE_DIR") or str(ROOT / ".numba"))
 
 settings.register_profile("gsched", deadline=None, print_blob=True)  # a first call may compile a kernel
 settings.load_profile("gsched")
