@@ -22,7 +22,7 @@ from gsched.values.ids import NodeName
 
 CONTROLLER_S: Final = 600.0  # its very first start compiles the scheduling kernels: a minute, more on a busy machine
 NODES_S: Final = 60.0  # after that
-_PATIENCE_S: Final = 5.0  # then one line says what is waited for
+_PATIENCE_S: Final = 10.0  # then one line says what is waited for
 STOP_S: Final = 10.0
 WENT_DOWN: Final = "gsched down"  # reason of the drain that `down` makes and `up` takes back
 _PAUSE_S: Final = 0.05
