@@ -10,13 +10,14 @@ import itertools
 from bisect import bisect_left
 
 from gsched.clock import Now
-from gsched.config.settings import NodeSettings, PartitionSettings, Settings
+from gsched.config.layout import Layout
+from gsched.config.settings import PartitionSettings, Settings
 from gsched.protocol.link import ControllerMessage
 from gsched.values.ids import Instant, JobId, NodeName, RunKey
 from gsched.values.job import Job, JobPayload
 from gsched.values.node import Node
 from gsched.values.run import NodePhase, NodeShare, Run, Step
-from gschedd.core.inputs import PlannedStart, Wait
+from gschedd.core.inputs import NodeInput, PlannedStart, Wait
 from gschedd.events import Close, Outcome, Send
 from gschedd.lifecycle.changes import Loaded, Note, PutAnswer, PutJob, PutNode, PutPayload, PutRun, PutStep
 
@@ -31,6 +32,7 @@ class Use:
         self.cpus = 0
         self.mem_mib = 0
         self.ports: set[int] = set()
+        self.last_port = 0  # given out last; the next run gets the one after, so a port in use costs one try only
         self.runs: dict[RunKey, int] = {}  # run -> its index of this node
 
     def add(self, key: RunKey, index: int, share: NodeShare) -> None:
@@ -67,12 +69,13 @@ class State:
 
     def __init__(self, settings: Settings, loaded: Loaded, now: Now) -> None:
         self.settings = settings
+        self.layout = Layout(settings)
         self.term = loaded.term
         self.next_job_id = loaded.next_job_id
         self.started = now
         self.jobs: dict[JobId, Job] = {job.id: job for job in loaded.jobs}
         self.job_order: list[JobId] = sorted(self.jobs)  # ids only grow: new ones go to the end
-        self.pending: dict[JobId, None] = {}
+        self.pending: list[JobId] = []  # in the queue's order: by id
         # Stored instants become deadlines on this process's boot clock (ms): the wall clock may step.
         self.backing_off: dict[JobId, int] = {}  # pending jobs whose launch failed: not started before
         self.avoiding: dict[JobId, int] = {}  # until when a job's `avoid` counts
@@ -87,6 +90,7 @@ class State:
         self.use: dict[NodeName, Use] = {name: Use() for name in self.nodes}
         self.presence: dict[NodeName, Presence] = {name: Presence(now.boot) for name in self.nodes}
         self.sessions: dict[int, NodeName] = {}
+        self.node_inputs: tuple[NodeInput, ...] | None = None  # as last made; None = a node has changed since
         self.answers: dict[tuple[int, str], bytes] = {(a.uid, a.request_id): a.body for a in loaded.answers}
         self.answer_ages: dict[tuple[int, str], Instant] = {(a.uid, a.request_id): a.at for a in loaded.answers}
         self.run_deadlines: dict[RunKey, int] = {}  # boot ms: prepared, or cleaned, by then
@@ -117,9 +121,13 @@ class State:
     def _file(self, job: Job, boot: int) -> None:
         """Keep the indices of jobs right. A finished job's age is measured here: the wall clock may step."""
         if job.state == "PENDING":
-            self.pending[job.id] = None
+            at = bisect_left(self.pending, job.id)
+            if at == len(self.pending) or self.pending[at] != job.id:
+                self.pending.insert(at, job.id)
         else:
-            self.pending.pop(job.id, None)
+            at = bisect_left(self.pending, job.id)
+            if at < len(self.pending) and self.pending[at] == job.id:
+                del self.pending[at]
             self.waits.pop(job.id, None)
             self.planned.pop(job.id, None)
         if job.state.final:
@@ -190,21 +198,6 @@ class State:
     def partition(self, name: str) -> PartitionSettings | None:
         return next((p for p in self.settings.partitions if p.name == name), None)
 
-    def partitions_of(self, node: NodeName) -> tuple[str, ...]:
-        return tuple(p.name for p in self.settings.partitions if not p.nodes or node in p.nodes)
-
-    def features_of(self, node: NodeName) -> tuple[str, ...]:
-        return next((n.features for n in self.settings.nodes if n.name == node), NodeSettings(name=node).features)
-
-    def switches_of(self, node: NodeName) -> tuple[str, ...]:
-        """The path from the node's leaf switch up to the root."""
-        path: list[str] = []
-        leaf = next((s.name for s in self.settings.switches if node in s.nodes), None)
-        while leaf is not None and leaf not in path:
-            path.append(leaf)
-            leaf = next((s.name for s in self.settings.switches if leaf in s.switches), None)
-        return tuple(path)
-
 
 class StateChange:
     """One event's work on the state: what is put here is applied at once and recorded for the journal."""
@@ -264,6 +257,7 @@ class StateChange:
     def put_node(self, node: Node) -> None:
         state = self.state
         state.nodes[node.name] = node
+        state.node_inputs = None
         state.use.setdefault(node.name, Use())
         state.presence.setdefault(node.name, Presence(self.now.boot))
         self.outcome.changes.append(PutNode(node))

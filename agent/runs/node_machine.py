@@ -221,7 +221,8 @@ class NodeMachine:
                 self._stop(effects, key, run, _PURGE_GRACE_S)
             return
         if run is None:
-            self._begin(effects, key, wanted, now)
+            if not wanted.launch_follows or wanted.phase is WantedPhase.STOP:
+                self._begin(effects, key, wanted, now)
             return
         if wanted.phase is WantedPhase.STOP:
             self._stop(effects, key, run, wanted.grace_s)

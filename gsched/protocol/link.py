@@ -163,6 +163,7 @@ class WantedRun(Struct, frozen=True, kw_only=True):
     signals: tuple[int, ...] = ()  # all sent so far, delivered once each; negative = to the script's process only
     grace_s: int = 30  # with STOP: between TERM and KILL
     launch: LaunchSpec | None = None  # until the node has confirmed READY
+    launch_follows: bool = False  # `launch` would not fit here: it comes in an order of its own
 
 
 class Orders(Struct, tag="ctl.orders", frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -31,6 +32,7 @@ from gschedd.services.steps import on_step_report
 from gschedd.state import StateChange
 
 _TICK_MS: Final = 1000
+_ORDERS_BYTES: Final = 2 * 1024 * 1024  # one entry alone may have 5 MiB, a frame 8
 _LATE_MS: Final = 3000  # a gap between ticks above this is the loop's lateness, not the nodes' silence
 
 
@@ -58,9 +60,11 @@ def arrive(change: StateChange, session: int, certified: NodeName, hello: AgentH
     presence = state.presence[name]
     presence.session, presence.heard, presence.next_seq = session, change.now.boot, 1
     presence.reconciled = True
+    state.node_inputs = None
     state.sessions[session] = name
     _compare(change, hello)
     change.touched.pop(name, None)
+    whole, later = _in_pieces(wanted_set(change, name))
     change.send(
         session,
         Welcome(
@@ -70,9 +74,10 @@ def arrive(change: StateChange, session: int, certified: NodeName, hello: AgentH
             ticket_key=node_key(secret, name),
             owner_uid=state.settings.cluster.owner_uid,
             comeback_s=min(60.0, max(1.0, len(state.nodes) / 200)),
-            whole=wanted_set(change, name),
+            whole=whole,
         ),
     )
+    _send_later(change, name, later)
     change.ask_plan()
 
 
@@ -186,9 +191,45 @@ def send_orders(change: StateChange) -> None:
                 drop.append(key)
             else:
                 put.append(entry)
-        orders = Orders(term=change.state.term, seq=presence.next_seq, put=tuple(put), drop=tuple(drop))
-        presence.next_seq += 1
-        change.send(presence.session, orders)
+        now, later = _in_pieces(put)
+        _send(change, name, Orders(term=change.state.term, seq=presence.next_seq, put=now, drop=tuple(drop)))
+        _send_later(change, name, later)
+
+
+def _in_pieces(entries: Sequence[WantedRun]) -> tuple[tuple[WantedRun, ...], list[WantedRun]]:
+    """Keep one message well below the largest frame: what does not fit is named now, and told in full afterwards."""
+    room = _ORDERS_BYTES
+    now: list[WantedRun] = []
+    later: list[WantedRun] = []
+    for entry in entries:
+        size = _size(entry)
+        if entry.launch is not None and now and size > room:
+            now.append(replace(entry, launch=None, launch_follows=True))
+            later.append(entry)
+        else:
+            now.append(entry)
+            room -= size
+    return tuple(now), later
+
+
+def _size(entry: WantedRun) -> int:
+    """Bytes of what users wrote; the rest of an entry is small."""
+    if entry.launch is None:
+        return 0
+    return len(entry.launch.script) + sum(len(k) + len(v) for k, v in entry.launch.environment.items())
+
+
+def _send(change: StateChange, name: NodeName, orders: Orders) -> None:
+    presence = change.state.presence[name]
+    assert presence.session is not None
+    presence.next_seq += 1
+    change.send(presence.session, orders)
+
+
+def _send_later(change: StateChange, name: NodeName, entries: Sequence[WantedRun]) -> None:
+    for entry in entries:
+        seq = change.state.presence[name].next_seq
+        _send(change, name, Orders(term=change.state.term, seq=seq, put=(entry,)))
 
 
 def said(change: StateChange, session: int, message: Heartbeat | RunReport | StepReport | NeedWhole) -> None:
@@ -202,9 +243,9 @@ def said(change: StateChange, session: int, message: Heartbeat | RunReport | Ste
     if isinstance(message, Heartbeat):
         change.send(session, HeartbeatAck(message.number, presence.next_seq - 1))
     elif isinstance(message, NeedWhole):
-        orders = Orders(term=state.term, seq=presence.next_seq, put=wanted_set(change, name), whole=True)
-        presence.next_seq += 1
-        change.send(session, orders)
+        whole, later = _in_pieces(wanted_set(change, name))
+        _send(change, name, Orders(term=state.term, seq=presence.next_seq, put=whole, whole=True))
+        _send_later(change, name, later)
     elif message.node != name:
         change.close(session, f"{name} reported for {message.node}")
         gone(change, session)
@@ -222,6 +263,7 @@ def gone(change: StateChange, session: int) -> None:
     if name is not None:
         presence = change.state.presence[name]
         presence.session = None
+        change.state.node_inputs = None
 
 
 # --- time

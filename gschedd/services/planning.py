@@ -16,18 +16,21 @@ _KILL_MS = 60_000  # a run that should be over counts as held for so long from n
 
 
 def node_inputs(state: State) -> tuple[NodeInput, ...]:
-    """Every known node, in the order in which they became known."""
-    return tuple(
-        NodeInput(
-            name=name,
-            inventory=node.inventory,
-            partitions=state.partitions_of(name),
-            features=state.features_of(name),
-            switches=state.switches_of(name),
-            availability=_availability(state, name),
+    """Every known node, in the order of their names; made anew only when one has changed."""
+    if state.node_inputs is None:
+        layout = state.layout
+        state.node_inputs = tuple(
+            NodeInput(
+                name=name,
+                inventory=node.inventory,
+                partitions=layout.partitions_of(name),
+                features=layout.features_of(name),
+                switches=layout.switches_of(name),
+                availability=_availability(state, name),
+            )
+            for name, node in sorted(state.nodes.items(), key=lambda item: natural(item[0]))
         )
-        for name, node in sorted(state.nodes.items())
-    )
+    return state.node_inputs
 
 
 def _availability(state: State, name: NodeName) -> Availability:
@@ -61,7 +64,7 @@ def _hold(run: Run, at: Instant) -> HoldInput:
 def _queue(state: State) -> tuple[QueueInput, ...]:
     """Jobs that may start now, first come first served, to the depth that a pass considers."""
     queue: list[QueueInput] = []
-    for job_id in sorted(state.pending):
+    for job_id in state.pending:
         job = state.jobs[job_id]
         if not may_start(state, job):
             continue
@@ -85,8 +88,8 @@ def may_start(state: State, job: Job) -> bool:
 def take_plan(change: StateChange, plan: Plan) -> None:
     """Carry out what still fits, in plan order. After the first that does not, the rest waits for the next pass."""
     state = change.state
-    state.waits = {wait.job: wait for wait in plan.waits if wait.job in state.pending}
-    state.planned = {start.job: start for start in plan.planned if start.job in state.pending}
+    state.waits = {wait.job: wait for wait in plan.waits if _waits(state, wait.job)}
+    state.planned = {start.job: start for start in plan.planned if _waits(state, start.job)}
     for start in plan.starts:
         job = state.jobs.get(start.job)
         if job is None or not may_start(state, job):
@@ -95,6 +98,11 @@ def take_plan(change: StateChange, plan: Plan) -> None:
             change.ask_plan()
             return
         runs.allocate(change, job, start)
+
+
+def _waits(state: State, job_id: JobId) -> bool:
+    job = state.jobs.get(job_id)
+    return job is not None and job.state is JobState.PENDING
 
 
 def _still_fits(state: State, start: Start) -> bool:
@@ -135,3 +143,19 @@ def reason_of(state: State, job: Job) -> tuple[Reason, str]:
     if wait is not None:
         return wait.reason, wait.detail
     return (Reason.NONE, "") if state.nodes else (Reason.NODES_UNKNOWN, "no node has joined yet")
+
+
+def natural(name: str) -> tuple[object, ...]:
+    """Sort key that puts n2 before n10."""
+    parts: list[object] = []
+    digits = ""
+    word = ""
+    for char in name:
+        if char.isdigit():
+            digits += char
+            continue
+        if digits:
+            parts += [word, int(digits)]
+            word = digits = ""
+        word += char
+    return (*parts, word, int(digits) if digits else -1)

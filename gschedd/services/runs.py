@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 from msgspec.structs import replace
@@ -65,9 +66,12 @@ def allocate(change: StateChange, job: Job, start: Start) -> None:
 
 def _with_port(change: StateChange, share: NodeShare) -> NodeShare:
     inventory = change.state.nodes[share.node].inventory
-    taken = change.state.use[share.node].ports
-    ports = range(inventory.port_first, inventory.port_last + 1)
-    return replace(share, port=next((port for port in ports if port not in taken), 0))
+    use = change.state.use[share.node]
+    first, last = inventory.port_first, inventory.port_last
+    start = use.last_port + 1 if first <= use.last_port < last else first
+    ports = itertools.chain(range(start, last + 1), range(first, start))
+    use.last_port = next(port for port in ports if port not in use.ports)  # there is one: the commit counted them
+    return replace(share, port=use.last_port)
 
 
 def _set_deadline(change: StateChange, run: Run, seconds: int) -> None:
@@ -84,6 +88,7 @@ def on_report(change: StateChange, node: NodeName, report: RunReport) -> None:
     if index is None:  # over here and closed, or never ours: nothing to change
         if report.phase is NodePhase.CLEAN:
             state.presence[node].foreign.discard(report.key)
+            state.node_inputs = None
             change.ask_plan()
         return
     run = state.runs[report.key]

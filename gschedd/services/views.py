@@ -27,7 +27,7 @@ from gsched.values.job import Job, MemoryRule
 from gsched.values.node import Node, NodeState
 from gsched.values.states import JobState
 from gschedd.services.jobs import is_admin
-from gschedd.services.planning import reason_of
+from gschedd.services.planning import natural, reason_of
 from gschedd.state import State, Use
 
 _PAGE_MAX = 1000
@@ -151,31 +151,15 @@ def list_nodes(state: State, request: ListNodes, now: Now) -> NodePage:
     )
 
 
-def natural(name: str) -> tuple[object, ...]:
-    """Sort key that puts n2 before n10."""
-    parts: list[object] = []
-    digits = ""
-    word = ""
-    for char in name:
-        if char.isdigit():
-            digits += char
-            continue
-        if digits:
-            parts += [word, int(digits)]
-            word = digits = ""
-        word += char
-    return (*parts, word, int(digits) if digits else -1)
-
-
 def _node_row(state: State, node: Node, now: Now) -> NodeRow:
     use = state.use[node.name]
     return NodeRow(
         node=node,
         state=node_state(state, node, use),
         responding=state.responding(node.name, now),
-        partitions=state.partitions_of(node.name),
-        features=state.features_of(node.name),
-        switches=state.switches_of(node.name),
+        partitions=state.layout.partitions_of(node.name),
+        features=state.layout.features_of(node.name),
+        switches=state.layout.switches_of(node.name),
         cpus_used=use.cpus,
         mem_used_mib=use.mem_mib,
         gpus_used=use.gpus,

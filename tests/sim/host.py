@@ -106,6 +106,7 @@ class Host:
         self.memory = AgentMemory()
         self.processes: list[Process] = []
         self.moves = 0  # grows whenever what runs here changes
+        self._asked: set[RunKey] = set()  # prepared, or about to be, in this life of the agent; not stopped since
         self.agent: NodeMachine | None = None
         self.life = 0  # of the agent: what was posted for an earlier one is lost
         self.fail_prepare = 0.0
@@ -126,6 +127,7 @@ class Host:
         if not self.powered or self.agent is not None:
             return
         self.life += 1
+        self._asked.clear()
         self.agent = NodeMachine(
             self.name, f"machine-{self.name}", self.boot_id, self.inventory, "127.0.0.1:1", self.memory, self._found()
         )
@@ -211,6 +213,7 @@ class Host:
             case Save():
                 self.memory = effect.memory
             case Prepare():
+                self._asked.add(effect.key)
                 self._as_agent(1, 30, lambda: self._prepare(effect))
             case Start():
                 self._later(1, 10, lambda: self._start(effect.key))
@@ -227,6 +230,8 @@ class Host:
     def _prepare(self, effect: Prepare) -> None:
         """Make the directory, start the supervisor, hear that it is ready: a crash may come between any two."""
         key = effect.key
+        if key not in self._asked:
+            return  # stopped meanwhile: one thing after another for each run
         if self.test_and_set and self._process(key) is not None:
             self._later(1, 20, lambda: self._ready(key))  # its supervisor lives: adopted
             return
@@ -241,7 +246,7 @@ class Host:
 
     def _start_supervisor(self, key: RunKey) -> None:
         directory = self.disk.get(key)
-        if directory is None:
+        if directory is None or key not in self._asked:
             return
         if self._process(key) is None or not self.test_and_set:
             self.moves += 1
@@ -303,6 +308,7 @@ class Host:
 
     def _stop(self, key: RunKey, grace_s: int) -> None:
         directory, process = self.disk.get(key), self._process(key)
+        self._asked.discard(key)
         if directory is None:
             self.post(Cleaned(key, Instant(self._now().wall)))
             return

@@ -166,7 +166,7 @@ class World:
         """kill -9: what was applied and not yet durable is gone; a batch under way may be durable or not."""
         if self.machine is None:
             return
-        self.machine = None
+        self.machine = self.gate = None
         if self.journal.pending and self.random.random() < 0.5:
             self.journal.flush()
         self.journal.crash()
@@ -418,6 +418,11 @@ class World:
             return False
         return all((job := machine.state.jobs.get(job_id)) is None or job.state.final for job_id in self.acknowledged)
 
+    def job_state(self, job: JobId) -> JobState:
+        """As the controller has it now."""
+        assert self.machine is not None
+        return self.machine.state.jobs[job].state
+
     # --- trouble
 
     def trouble(self) -> None:
@@ -507,6 +512,3 @@ def random_plan(random: Random) -> Plan:
         exit_code=random.choice((0, 0, 0, 3)),
         ignores_term=random.random() < 0.2,
     )
-
-
-FINAL_NAMES = frozenset(state.value for state in JobState if state.final)
