@@ -43,7 +43,7 @@ wait_for() {
 say "A cluster of four pretended machines with 8 GPUs each, out of processes of yours"
 run gsched up -d --dir "$cluster" --nodes 4 --simulate 8xH100-SXM
 eval "$(gsched env --dir "$cluster")"
-run ginfo
+run ginfo --gpus
 
 cd "$work"
 cp "$examples/allreduce.py" "$examples/allreduce.sh" .
@@ -67,5 +67,5 @@ run cat "allreduce-$gang.out"
     { echo "demo: error: not all 16 ranks have the right sum" >&2; exit 1; }
 
 say "What it all took"
-run gacct -o JobID,JobName,AllocNodes,AllocTRES,State,ExitCode,Elapsed
+run gacct -o JobID,JobName,AllocNodes,AllocTRES%40,State,ExitCode,Elapsed
 run gsched down --dir "$cluster"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gsched.config.settings import PartitionSettings
-from gsched.errors import BadRequest, Impossible, NotPermitted, TooLarge, Unavailable
+from gsched.errors import BadRequest, Impossible, NotFound, NotPermitted, TooLarge, Unavailable
 from gsched.protocol.messages import SubmitJob, Submitted
 from gsched.values.ids import JobId
 from gsched.values.job import Job, JobPayload, JobSpec, MemoryRule, NodeNeed, Request
@@ -114,7 +114,7 @@ def _partition(spec: JobSpec, state: State) -> PartitionSettings:
         return default
     found = state.partition(spec.partition)
     if found is None:
-        raise BadRequest(f"no partition {spec.partition!r}: there is {_names(partitions)}")
+        raise NotFound(f"no partition {spec.partition!r}: there is {_names(partitions)}")
     return found
 
 
@@ -174,10 +174,14 @@ def _check_gpus_divide(gpus: int | None, per_node: int | None, nodes: int) -> No
 def _fewest_for_gpus(spec: JobSpec, gpus: int, partition: str, here: Sequence[NodeInput]) -> tuple[int, str]:
     """-G without -N takes the fewest nodes; a wider spread only if nothing better can come, and it is said (S6)."""
     model = spec.gpu_model.lower()
-    largest = max((sum(model in gpu.model.lower() for gpu in node.inventory.gpus) for node in here), default=0)
+    counts = [sum(model in gpu.model.lower() for gpu in node.inventory.gpus) for node in here]
+    largest = max(counts, default=0)
     least = max(1, len(spec.nodelist))
     if not largest:
         return least, ""  # refused as impossible, or no node is known yet
+    if gpus > sum(counts):
+        kind = f" of model {spec.gpu_model}" if model else ""
+        raise Impossible(f"{gpus} GPUs{kind} asked: partition {partition} has {sum(counts)} on {len(here)} nodes")
     for width in range(max(least, math.ceil(gpus / largest)), gpus + 1):
         if gpus % width == 0:
             if width == 1:

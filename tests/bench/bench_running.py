@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from gsched.errors import GschedError
-from gsched.protocol.messages import ListJobs, Ping
+from gsched.protocol.messages import Ping
 from tests.bench.cluster import local_cluster, submission
 from tests.bench.report import Row, percentile, show
 from tests.e2e.cluster import LocalCluster
@@ -39,13 +39,8 @@ def to_first_instruction(cluster: LocalCluster, number: int) -> float:
         asked = time.time()
         client.call(submission(script=f": > {mark}"))
     until(mark.exists, 10)
-    until(lambda: not _unfinished(cluster), 10, "an idle cluster")
+    until(lambda: not cluster.unfinished(), 10, "an idle cluster")
     return (Path(mark).stat().st_mtime - asked) * 1000
-
-
-def _unfinished(cluster: LocalCluster) -> int:
-    with cluster.client() as client:
-        return sum(len(page.rows) for page in client.pages(ListJobs()))
 
 
 def jobs_per_second(cluster: LocalCluster, count: int) -> float:
@@ -54,7 +49,7 @@ def jobs_per_second(cluster: LocalCluster, count: int) -> float:
         for answer in client.pipeline([submission() for _ in range(count)]):
             if isinstance(answer, GschedError):
                 raise answer
-    until(lambda: not _unfinished(cluster), 120, "every job to end")
+    until(lambda: not cluster.unfinished(), 120, "every job to end")
     return count / (perf_counter() - began)
 
 

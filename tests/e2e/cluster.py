@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gsched.client.blocking import Client, connect
-from gsched.protocol.messages import ListJobs, ListNodes
+from gsched.protocol.messages import JobRow, ListJobs, ListNodes
 from gsched.values.ids import JobId
 from tests.waiting import until
 
@@ -53,9 +53,19 @@ class LocalCluster:
         until(lambda: not alive(pid), 10, f"{part} ({pid}) gone")
 
     def settle(self) -> None:
-        """End every job and wait until the nodes are as they were: what each test leaves behind."""
-        self.run("gcancel", "--me", check=False)
-        until(lambda: not self.out("gqueue", "-h"), 30, "an empty queue")
+        """Every daemon runs, no job is left: what each test leaves behind."""
+        if not all(self.alive(part) for part in self.parts):
+            self.up()
+        if self.unfinished():
+            self.run("gcancel", "--me")
+            until(lambda: not self.unfinished(), 30, "an empty queue")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return ("gschedd", *(f"agent-n{number}" for number in range(1, self.nodes + 1)))
+
+    def alive(self, part: str) -> bool:
+        return (self.dir / f"{part}.pid").exists() and alive(self.pid(part))
 
     # --- commands
 
@@ -104,11 +114,21 @@ class LocalCluster:
         return int(self.run("gsub", "--parsable", *options, *last, stdin=script).stdout)
 
     def state(self, job: int) -> str:
-        """The state in capitals, PENDING to COMPLETED, as gqueue shows it."""
-        return self.out("gqueue", "-h", "-t", "all", "-j", str(job), "-o", "%T")
+        """The state in capitals, PENDING to COMPLETED. Asked as gqueue asks, without the time its process takes."""
+        return self.row(job).state.value
 
     def reason(self, job: int) -> str:
-        return self.out("gqueue", "-h", "-t", "all", "-j", str(job), "-o", "%r")
+        return self.row(job).reason
+
+    def row(self, job: int) -> JobRow:
+        with self.client() as client:
+            (row,) = client.call(ListJobs(jobs=(JobId(job),))).rows
+        return row
+
+    def unfinished(self) -> int:
+        """How many jobs wait, run or are ending."""
+        with self.client() as client:
+            return sum(len(page.rows) for page in client.pages(ListJobs()))
 
     def wait(self, job: int, *states: str, within_s: float = 30) -> str:
         """Wait until the job is in one of `states` (none given: any final one). Fails at once in another final one."""
@@ -126,8 +146,7 @@ class LocalCluster:
         return self.out("gacct", "-X", "-n", "-P", "-j", str(job), "-o", ",".join(fields)).split("|")
 
     def nodes_of(self, job: int) -> set[str]:
-        with self.client() as client:
-            return set(client.call(ListJobs(jobs=(JobId(job),))).rows[0].nodes)
+        return set(self.row(job).nodes)
 
     def text(self, name: str) -> str:
         """A file that a job wrote; "" while there is none."""

@@ -57,6 +57,21 @@ def test_only_the_store_speaks_sql() -> None:
     assert not sql
 
 
+def test_every_module_is_used_by_another_or_is_an_entry_point() -> None:
+    """Siblings in agent/supervisor import each other by bare names; migrations are found by Alembic."""
+    names = {name for path in source.modules() for name in source.imported(path)}
+    bare = {name for path in (source.ROOT / "agent" / "supervisor").glob("*.py") for name in source.imported(path)}
+    unused = [
+        source.where(path)
+        for path in source.modules()
+        if path.stem not in {"__init__", "__main__"}
+        and source.dotted(path) not in names | source.entry_points()
+        and not (path.parent.name == "supervisor" and path.stem in bare)
+        and "migrations" not in path.parts
+    ]
+    assert not unused
+
+
 def test_no_test_sleeps_for_luck() -> None:
     """A test waits for a condition with a deadline; tests/waiting.py is where that is written."""
     bad = [
