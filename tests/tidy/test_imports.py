@@ -58,8 +58,8 @@ def test_only_the_store_speaks_sql() -> None:
 
 
 def test_every_module_is_used_by_another_or_is_an_entry_point() -> None:
-    """Siblings in agent/supervisor import each other by bare names; migrations are found by Alembic."""
-    names = {name for path in source.modules() for name in source.imported(path)}
+    """Or of tests: twins and the store in memory. Siblings in agent/supervisor import each other by bare names."""
+    names = {name for path in (*source.modules(), *source.tests()) for name in source.imported(path)}
     bare = {name for path in (source.ROOT / "agent" / "supervisor").glob("*.py") for name in source.imported(path)}
     unused = [
         source.where(path)
