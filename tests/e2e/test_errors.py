@@ -103,8 +103,9 @@ def test_another_user_may_neither_submit_to_a_local_cluster_nor_cancel_its_jobs(
 def as_nobody(cluster: LocalCluster, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run a command's code as another user, who perhaps may not even read the place where it is installed."""
     code = (
-        f"import os, sys; from gsched.cli.{argv[0]} import main; os.chdir('/'); os.setgroups([]); os.setgid(65534); "
-        f"os.setuid(65534); sys.exit(main({list(argv[1:])!r}))"
+        f"import difflib, os, sys; from gsched.cli.{argv[0]} import main; "  # difflib: click imports it late
+        "os.chdir('/'); os.setgroups([]); os.setgid(65534); os.setuid(65534); "
+        f"sys.exit(main({list(argv[1:])!r}))"
     )
     return subprocess.run(
         [sys.executable, "-c", code],
