@@ -95,7 +95,7 @@ class Controller:
         self._requests += 1
         given = JobSpec(**{"name": "job", **spec})
         reply = self.ask(SubmitJob(given, JobPayload(b"#!/bin/sh\n"), f"request{self._requests}"), uid)
-        return reply.job  # type: ignore[union-attr]  # a SubmitJob is answered by Submitted
+        return reply.job
 
     def plan(self) -> None:
         """One pass, carried out."""

@@ -294,7 +294,7 @@ class Host:
         if directory is None or process is None or directory.exited is not None or process.stopping:
             return
         self._record_exit(key, code, signal, timed_out)
-        self.post(self.disk[key].exited)  # type: ignore[arg-type]  # just recorded
+        self.post(self.disk[key].exited)
         process.stopping = True
         self._later(1, 2000, lambda: self._end(key))
 

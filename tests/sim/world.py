@@ -271,7 +271,7 @@ class World:
             if isinstance(message, AgentHello):
                 self.feed(AgentArrived(link.id, host.name, message))
             else:
-                self.feed(AgentSaid(link.id, message))  # type: ignore[arg-type]  # Forward is not sent here
+                self.feed(AgentSaid(link.id, message))
 
         self.network.carry(link, "up", deliver, message)
 
@@ -464,7 +464,7 @@ class World:
                 feed(event)
 
         def go_on() -> None:
-            self.feed = feed  # type: ignore[method-assign]  # put back
+            self.feed = feed
             ticks = 0
             for event in waiting:
                 ticks += isinstance(event, Tick)
@@ -474,7 +474,7 @@ class World:
                     feed(event)
 
         if self.feed.__name__ != "queue" and stalled_machine is not None:
-            self.feed = queue  # type: ignore[method-assign]  # until it goes on
+            self.feed = queue
             self.at(for_ms, go_on)
 
     def heal(self) -> None:

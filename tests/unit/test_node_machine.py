@@ -91,7 +91,7 @@ class Agent:
             self.welcome()
 
     def feed(self, event: object) -> list[Effect]:
-        return self.machine.handle(event, self.now)  # type: ignore[arg-type]  # an AgentEvent
+        return self.machine.handle(event, self.now)
 
     def welcome(self, *whole: WantedRun, term: int = 1) -> list[Effect]:
         self._seq = 0

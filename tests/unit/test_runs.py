@@ -205,7 +205,7 @@ def test_a_run_that_is_not_cleaned_up_drains_its_node_and_the_job_ends() -> None
 
 
 def _cancel(c: Controller, job: int, uid: int = 1000, **more: object) -> str:
-    reply = c.ask(CancelJobs(f"c{job}{c.now.boot}{more}{uid}", (JobId(job),), **more), uid)  # type: ignore[arg-type]
+    reply = c.ask(CancelJobs(f"c{job}{c.now.boot}{more}{uid}", (JobId(job),), **more), uid)
     assert isinstance(reply, JobResults)
     return reply.results[0].code
 
@@ -256,7 +256,7 @@ def test_a_held_job_is_not_started_until_released() -> None:
 
 def _row(c: Controller, job: int) -> tuple[str, str]:
     page = c.ask(ListJobs((JobId(job),)))
-    return page.rows[0].state.value, page.rows[0].reason  # type: ignore[union-attr]
+    return page.rows[0].state.value, page.rows[0].reason
 
 
 def test_a_blip_leaves_no_trace() -> None:
