@@ -15,16 +15,17 @@
 
 Errors are one line on stderr, `gcancel: error: ...`, whatever raised them. Exit statuses: those of `gsched/errors.py`;
 2 for a command line that is wrong; 130 after Ctrl-C; 141 when the reader of our output went away, as a shell shows
-SIGPIPE.
+SIGPIPE; 1 when the output cannot be written (a full disk).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from io import TextIOWrapper
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TextIO, TypeVar
 
 import click
 
@@ -34,6 +35,7 @@ from gsched.errors import GschedError
 USAGE: Final = 2
 INTERRUPTED: Final = 128 + 2  # SIGINT
 READER_GONE: Final = 128 + 13  # SIGPIPE
+NOT_WRITTEN: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # what a write of output fails with
 
 _Declared = TypeVar("_Declared", bound=click.Command)
 
@@ -94,7 +96,13 @@ def run(declared: click.Command, prog: str, argv: Sequence[str] | None = None) -
         status = _invoke(declared, prog, words)
         sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_gone()
+        _write_no_more(sys.stdout)  # gqueue | head: nobody is left to tell
+        return READER_GONE
+    except OSError as error:
+        if error.errno not in NOT_WRITTEN:
+            raise
+        _write_no_more(sys.stdout)
+        return _ended(prog, f"the output cannot be written: {error.strerror}", 1)
     except (KeyboardInterrupt, click.Abort):
         say(prog, "interrupted")
         return INTERRUPTED
@@ -125,7 +133,10 @@ def note(text: str) -> None:
 def say(prog: str, text: str) -> None:
     """Print one line on stderr under the command's name; what could move the cursor is shown escaped."""
     _flush_output()
-    click.echo(f"{prog}: {one_line(text)}", err=True)
+    try:
+        click.echo(f"{prog}: {one_line(text)}", err=True)
+    except OSError:
+        _write_no_more(sys.stderr)  # the exit status still tells
 
 
 def one_line(text: str) -> str:
@@ -147,6 +158,11 @@ def usage_text(error: click.ClickException, prog: str) -> str:
     if isinstance(error, click.NoSuchOption):
         near = did_you_mean(error.option_name, _options_of(error.ctx)) if error.option_name.startswith("--") else ""
         return f"unknown option {error.option_name}{near}; see {prog} --help"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        assert error.ctx is not None
+        assert isinstance(error.ctx.command, click.Group)
+        known = ", ".join(error.ctx.command.list_commands(error.ctx))
+        return f"say which: {known}; see {error.ctx.command_path} --help"
     text = error.format_message().strip().rstrip(".")
     text = text[:1].lower() + text[1:]
     if isinstance(error, click.UsageError) and not isinstance(error, click.BadParameter):
@@ -190,10 +206,9 @@ def _ended(prog: str, text: str, status: int) -> int:
     return status
 
 
-def _reader_gone() -> int:
-    """The reader went away (`gqueue | head`): nobody is left to tell, and Python must not try again at its exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return READER_GONE
+def _write_no_more(stream: TextIO) -> None:
+    """What is still in the stream's buffer goes nowhere: Python must not fail on it again at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _flush_output() -> None:

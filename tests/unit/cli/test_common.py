@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -120,6 +121,11 @@ def test_a_sub_command_gives_its_status_and_an_unknown_one_is_an_error(capsys: p
     assert capsys.readouterr().err == expected
 
 
+def test_a_group_without_a_sub_command_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(gmany, "gmany", []) == 2
+    assert capsys.readouterr() == ("", "gmany: error: say which: drain; see gmany --help\n")
+
+
 def test_a_reader_that_went_away_ends_the_command_as_sigpipe_would() -> None:
     code = (
         "import sys, click; from gsched.cli._common import command, run\n"
@@ -136,3 +142,33 @@ def test_a_reader_that_went_away_ends_the_command_as_sigpipe_would() -> None:
     err = process.stderr.read()
     process.stderr.close()
     assert (process.wait(10), err) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which no write succeeds on")
+@pytest.mark.parametrize(
+    ("script", "status", "err"),
+    [
+        ("click.echo('x')", 1, "gfull: error: the output cannot be written: No space left on device\n"),
+        ("note('spread'); return 3", 3, "gfull: spread\n"),
+    ],
+)
+def test_a_full_disk_under_the_output_is_an_error_in_one_line(script: str, status: int, err: str) -> None:
+    assert on_full_disk(script, "stdout") == (status, err)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which no write succeeds on")
+def test_a_full_disk_under_stderr_leaves_the_exit_status() -> None:
+    assert on_full_disk("fail('no', 9)", "stderr") == (9, "")
+
+
+def on_full_disk(script: str, stream: str) -> tuple[int, str]:
+    """Run a command whose stream is full; its exit status and the other stream's content."""
+    code = (
+        "import sys, click; from gsched.cli._common import command, fail, note, run\n"
+        f"@command('gfull')\ndef gfull():\n    {script}\n"
+        "sys.exit(run(gfull, 'gfull', []))"
+    )
+    with open("/dev/full", "w") as full:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full}
+        done = subprocess.run([sys.executable, "-c", code], check=False, text=True, **streams)
+    return done.returncode, done.stderr or done.stdout or ""
