@@ -14,6 +14,7 @@ from gsched.spec.nodelists import fold
 from gsched.spec.step_environment import NO_GPUS, both_names, tasks_per_node_text
 from gsched.spec.step_layout import Room, block_layout
 from gsched.values.ids import NodeName, RunKey
+from gsched.values.job import DEFAULT_ACCOUNT
 
 DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -75,7 +76,7 @@ def _about_job(key: RunKey, launch: LaunchSpec) -> dict[str, str]:
         "JOB_USER": launch.user,
         "JOB_UID": str(launch.uid),
         "JOB_GID": str(launch.gid),
-        "JOB_ACCOUNT": "default",
+        "JOB_ACCOUNT": DEFAULT_ACCOUNT,
         "JOB_QOS": "normal",
         "JOB_PARTITION": launch.partition,
         "CLUSTER_NAME": launch.cluster,

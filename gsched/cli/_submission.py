@@ -34,7 +34,7 @@ from gsched.spec.memory import parse_memory
 from gsched.spec.nodelists import expand
 from gsched.spec.scripts import check_script, read_directives
 from gsched.values.ids import NodeName
-from gsched.values.job import JobPayload, JobSpec
+from gsched.values.job import DEFAULT_ACCOUNT, JobPayload, JobSpec
 
 STDIN: Final = "-"  # the path that read_file is asked for when the script comes from standard input
 NAME_MAX_BYTES: Final = 1024
@@ -235,7 +235,7 @@ def _partition(text: str) -> str:
 
 
 def _account(text: str) -> str:
-    if text != "default":
+    if text != DEFAULT_ACCOUNT:
         raise BadRequest(f"accounts are not supported yet: {text!r}; leave the option out or say default")
     return text
 

@@ -16,7 +16,7 @@ from gsched.render.times import moment
 from gsched.spec.durations import sacct_limit, sacct_style
 from gsched.spec.nodelists import fold
 from gsched.values.ids import BATCH_STEP, Instant, NodeName
-from gsched.values.job import Job, MemoryRule
+from gsched.values.job import DEFAULT_ACCOUNT, Job, MemoryRule
 from gsched.values.run import Run, Step
 from gsched.values.states import JobState, RunOutcome
 
@@ -218,7 +218,7 @@ def _minutes(seconds: int) -> str:
 
 
 FIELDS: Final = (
-    Field("Account", 10, lambda _: ""),  # accounts are not there yet
+    Field("Account", 10, lambda _: DEFAULT_ACCOUNT),
     Field("AllocCPUS", 10, lambda line: str(cpus_of(line))),
     Field("AllocGPUS", 9, lambda line: str(gpus_of(line))),
     Field("AllocNodes", 10, lambda line: str(len(_nodes(line)))),
@@ -317,7 +317,7 @@ def _line_json(line: Line) -> LineJson:
         user=job.user,
         uid=job.uid,
         partition=job.request.partition,
-        account="",
+        account=DEFAULT_ACCOUNT,
         state="CANCELLED" if cancelled else line.state,
         cancelled_by=job.cancelled_by if cancelled else None,
         reason=job.reason.value,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from gsched.values.ids import Instant, JobId, NodeName, RunNo
 from gsched.values.states import JobState, Reason
+
+DEFAULT_ACCOUNT: Final = "default"  # the one account there is yet
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):

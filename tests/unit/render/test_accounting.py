@@ -217,8 +217,8 @@ def test_the_default_table_is_saccts() -> None:
     assert list(fixed_lines(parse_fields(DEFAULT), lines(job)[:2], header=True)) == [
         "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode ",
         "------------ ---------- ---------- ---------- ---------- ---------- -------- ",
-        "12           a-long-jo+       main                    16  COMPLETED      0:0 ",
-        "12.batch          batch                                8  COMPLETED      0:0 ",
+        "12           a-long-jo+       main    default         16  COMPLETED      0:0 ",
+        "12.batch          batch               default          8  COMPLETED      0:0 ",
     ]
 
 
