@@ -67,3 +67,21 @@ def test_grun_ends_with_the_worst_exit_code_of_its_tasks(cluster: LocalCluster) 
     job = cluster.gsub("-N", "2", "-n", "4", "-o", "/dev/null", wrap="grun sh -c 'exit $SLURM_PROCID'")
     cluster.wait(job, "FAILED")
     assert cluster.acct(job) == [str(job), "FAILED", "3:0"]
+
+
+def test_one_node_that_cannot_prepare_undoes_the_gang_which_then_runs_without_that_node(cluster: LocalCluster) -> None:
+    """A plain file stands where n1 keeps its runs: no run directory can be made there."""
+    runs = cluster.dir / "nodes" / "n1" / "runs"
+    until(lambda: not any(runs.iterdir()), 20, "no run left on n1")
+    runs.rmdir()
+    runs.touch()
+    try:
+        gang = cluster.gsub("-N", "2", "-o", "undone.out", wrap="echo once; echo $SLURM_JOB_NODELIST")
+        cluster.wait(gang, "COMPLETED", within_s=60)
+    finally:
+        runs.unlink()
+        runs.mkdir(mode=0o700)
+    assert "n1" not in cluster.nodes_of(gang)
+    assert cluster.text("undone.out").split()[0] == "once", "nothing of it ran before all nodes were ready"
+    tries = cluster.out("gacct", "-X", "-n", "-P", "-D", "-j", str(gang), "-o", "State").split()
+    assert tries == ["LAUNCH_FAILED", "COMPLETED"]
