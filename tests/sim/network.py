@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.sim.office import Office
 
 
 class Connection:
     """One session. Each side is told once when it is over."""
 
-    def __init__(self, id: int, node: str) -> None:
+    def __init__(self, id: int, node: str, office: Office | None) -> None:
         self.id = id
         self.node = node
+        self.office = office  # the controller at its other end
         self.open_at_controller = True
         self.open_at_agent = True
         self.latest = {"up": 0, "down": 0}  # delivery stays in order within one direction

@@ -39,18 +39,16 @@ from gsched.protocol.messages import (
     UserReply,
     UserRequest,
 )
-from gsched.values.ids import Instant, JobId, RunKey
+from gsched.values.ids import JobId, RunKey
 from gsched.values.job import JobPayload, JobSpec
 from gsched.values.states import JobState
-from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
-from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Tick
-from gschedd.gate import Gate
+from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Tick
 from gschedd.machine import Machine
 from gschedd.store.memory import MemoryJournal
 from tests.sim import checks
 from tests.sim.host import Host, Plan
 from tests.sim.network import Connection, Network
+from tests.sim.office import Office
 
 UID = 1000
 EPOCH = 1_700_000_000_000
@@ -75,11 +73,7 @@ class World:
         self.settings = Settings(controller=ControllerSettings(socket="-"), times=TimeSettings())
         self.network = Network(self.random, self.at, lambda: self.time)
         self.journal = MemoryJournal()
-        self.machine: Machine | None = None
-        self.gate: Gate | None = None
-        self._writing = False
-        self._planning = False
-        self._plan_asked = False
+        self.office: Office | None = None
         self._session = 0
         self._links: dict[str, Connection] = {}
         self._heartbeats: dict[str, int] = {}
@@ -156,82 +150,65 @@ class World:
 
     # --- the controller
 
+    @property
+    def machine(self) -> Machine | None:
+        """Of the controller that users reach, if there is one."""
+        return self.office.machine if self.office is not None and self.office.alive else None
+
     def start_controller(self) -> None:
-        loaded = self.journal.open("sim", Instant(self.now().wall), 300, 7 * 24 * 3600)
-        self.machine = self.machine_type(self.settings, loaded, self.now(), b"secret", b"")
-        self.gate = Gate(loaded.term, loaded.batch)
-        self._writing = self._planning = self._plan_asked = False
+        self.office = Office(
+            self.machine_type,
+            self.settings,
+            self.journal,
+            self.random,
+            self.at,
+            self.now,
+            self._release,
+            lambda text: setattr(self, "fatal", text),
+            self.holds_back,
+        )
 
     def kill_controller(self, down_ms: int) -> None:
         """kill -9: what was applied and not yet durable is gone; a batch under way may be durable or not."""
-        if self.machine is None:
+        office = self.office
+        if office is None:
             return
-        self.machine = self.gate = None
-        if self.journal.pending and self.random.random() < 0.5:
-            self.journal.flush()
-        self.journal.crash()
+        self.office = None
+        office.alive = False
+        if office.in_flight is not None and self.random.random() < 0.5:
+            self.journal.write(office.in_flight)
         self._callers.clear()
-        for link in list(self._links.values()):
-            link.open_at_controller = False
-            self.at(self.random.randint(1, 50), lambda link=link: self._agent_loses(link))
+        self._drop_links(office)
         self.at(down_ms, self.start_controller)
 
-    def feed(self, event: Event) -> None:
-        """One event for the machine; the outcome goes through the gate."""
-        if self.machine is None or self.gate is None or self.fatal:
+    def _drop_links(self, office: Office) -> None:
+        for link in list(self._links.values()):
+            if link.office is office:
+                link.open_at_controller = False
+                self.at(self.random.randint(1, 50), lambda link=link: self._agent_loses(link))
+
+    def take_over(self) -> None:
+        """A second controller takes the next term while the first still lives, with its agents and without users.
+
+        Its lease has run out, so it answers nobody; the store refuses what it writes, and then it ends.
+        """
+        old = self.office
+        if old is None:
             return
-        outcome = self.machine.handle(event, self.now())
-        if outcome.fatal:
-            self.fatal = outcome.fatal
-            return
-        if outcome.plan:
-            self._plan_asked = True
-            self._plan_soon()
-        ready = self.gate.take(outcome)
-        if not self.holds_back and outcome not in ready:
-            self._release(outcome)
-            outcome.replies, outcome.sends, outcome.closes = [], [], []
-        for one in ready:
-            self._release(one)
-        self._write_soon()
+        self._callers.clear()
+        self.start_controller()
 
-    def _write_soon(self) -> None:
-        machine, gate = self.machine, self.gate
-        if self._writing or machine is None or gate is None:
-            return
-        batch = gate.next_batch(machine.next_job_id)
-        if batch is None:
-            return
-        self._writing = True
-        self.journal.append(batch)
+        def end() -> None:
+            old.alive = False
+            self._drop_links(old)
 
-        def durable() -> None:
-            if self.gate is not gate:
-                return  # of a controller that was killed
-            self.journal.flush()
-            self._writing = False
-            for outcome in gate.written(batch.number):
-                self._release(outcome)
-            self._write_soon()
+        self.at(self.random.randint(1000, 60_000), end)
 
-        self.at(self.random.randint(1, 20), durable)
-
-    def _plan_soon(self) -> None:
-        """One pass at a time; what is asked meanwhile asks for one more."""
-        machine = self.machine
-        if self._planning or not self._plan_asked or machine is None:
-            return
-        self._planning, self._plan_asked = True, False
-        given = machine.pass_input(self.now())
-        decided = plan(build_snapshot(given.nodes, given.holds, given.queue), given.policy, given.now)
-
-        def planned() -> None:
-            if self.machine is machine:
-                self._planning = False
-                self.feed(Planned(decided))
-                self._plan_soon()
-
-        self.at(self.random.randint(1, 30), planned)
+    def feed(self, event: Event, office: Office | None = None) -> None:
+        """One event for a controller: the one at the other end of a link, or the one that users reach."""
+        to = office if office is not None else self.office
+        if to is not None and not self.fatal:
+            to.feed(event)
 
     def _release(self, outcome: Outcome) -> None:
         for reply in outcome.replies:
@@ -249,11 +226,11 @@ class World:
         """The agent's loop of trying, as long as it has no connection."""
         if host.agent is None or host.name in self._links:
             return
-        if self.machine is None or host.name in self.network.cut:
+        if self.office is None or host.name in self.network.cut:
             self.at(self.random.randint(500, 3000), lambda: self._dial(host))
             return
         self._session += 1
-        self._links[host.name] = Connection(self._session, host.name)
+        self._links[host.name] = Connection(self._session, host.name, self.office)
         self._heartbeats[host.name] = self.time
         host.connected()
 
@@ -269,9 +246,9 @@ class World:
             if not link.open_at_controller:
                 return
             if isinstance(message, AgentHello):
-                self.feed(AgentArrived(link.id, host.name, message))
+                self.feed(AgentArrived(link.id, host.name, message), link.office)
             else:
-                self.feed(AgentSaid(link.id, message))
+                self.feed(AgentSaid(link.id, message), link.office)
 
         self.network.carry(link, "up", deliver, message)
 
@@ -303,7 +280,7 @@ class World:
         self.network.carry(
             link,
             "up",
-            lambda m: self.feed(AgentSaid(link.id, m)) if link.open_at_controller else None,
+            lambda m: self.feed(AgentSaid(link.id, m), link.office) if link.open_at_controller else None,
             Heartbeat(self.time),
         )
 
@@ -327,7 +304,7 @@ class World:
     def _left(self, link: Connection) -> None:
         if link.open_at_controller:
             link.open_at_controller = False
-            self.feed(AgentLeft(link.id))
+            self.feed(AgentLeft(link.id), link.office)
 
     def _controller_closes(self, session: int) -> None:
         link = self._link(session)
@@ -429,7 +406,7 @@ class World:
         """One thing goes wrong, somewhere, for a while."""
         random = self.random
         host = random.choice(list(self.hosts.values()))
-        what = random.randrange(10)
+        what = random.randrange(11)
         if what in (0, 1):
             self.restart_agent(host, random.randint(100, 90_000))
         elif what == 2:
@@ -445,6 +422,8 @@ class World:
         elif what == 7:
             self.stall(random.randint(5_000, 400_000))
         elif what == 8:
+            self.take_over()
+        elif what == 9:
             host.crash_in_prepare = 0.3
             self.at(random.randint(1000, 300_000), lambda: setattr(host, "crash_in_prepare", 0.0))
         else:
@@ -453,29 +432,11 @@ class World:
 
     def stall(self, for_ms: int) -> None:
         """The controller's loop stands still: what arrives meanwhile is handled, in order, when it goes on."""
-        waiting: list[Event] = []
-        stalled_machine = self.machine
-        feed = self.feed
-
-        def queue(event: Event) -> None:
-            if self.machine is stalled_machine:
-                waiting.append(event)
-            else:
-                feed(event)
-
-        def go_on() -> None:
-            self.feed = feed
-            ticks = 0
-            for event in waiting:
-                ticks += isinstance(event, Tick)
-                if isinstance(event, Tick) and ticks > 1:
-                    continue  # a late loop ticks once, not once for each second that it missed
-                if self.machine is stalled_machine:
-                    feed(event)
-
-        if self.feed.__name__ != "queue" and stalled_machine is not None:
-            self.feed = queue
-            self.at(for_ms, go_on)
+        office = self.office
+        if office is None or office.stalled is not None:
+            return
+        office.stalled = []
+        self.at(for_ms, office.go_on)
 
     def heal(self) -> None:
         """Everything works from now on."""
@@ -485,7 +446,7 @@ class World:
             host.power_on()
             host.start_agent()
             self._dial(host)
-        if self.machine is None:
+        if self.office is None:
             self.start_controller()
 
     def undrain_all(self) -> None:
