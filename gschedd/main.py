@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -11,6 +12,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 import structlog
@@ -23,6 +25,9 @@ from gsched.config.load import load
 from gsched.errors import BadConfig
 from gschedd.build import Address, Daemon, build, decide
 from gschedd.kernel_cache import use_kernel_cache
+
+_SWITCH_S: Final = 0.0005  # the writer waits so long for the interpreter after each statement, if the loop is busy
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 log = structlog.get_logger("gschedd")
 
@@ -42,6 +47,7 @@ def gschedd(config: str, pid_file: str, compile_only: bool) -> int:
         return 0
     _allow_many_files()
     daemon = build(settings, SystemClock())
+    _tune_interpreter()
     try:
         _write_pid(pid_file)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -52,6 +58,13 @@ def gschedd(config: str, pid_file: str, compile_only: bool) -> int:
         if pid_file:
             Path(pid_file).unlink(missing_ok=True)
     return 0
+
+
+def _tune_interpreter() -> None:
+    """For a process with few cycles, many long-lived values, and a writer and a planner beside the loop."""
+    gc.freeze()  # what was loaded stays: no collection looks at it again
+    gc.set_threshold(*_GC_THRESHOLDS)
+    sys.setswitchinterval(_SWITCH_S)
 
 
 def _compile() -> None:

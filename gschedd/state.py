@@ -14,7 +14,7 @@ from gsched.config.layout import Layout
 from gsched.config.settings import PartitionSettings, Settings
 from gsched.protocol.link import ControllerMessage
 from gsched.values.ids import Instant, JobId, NodeName, RunKey
-from gsched.values.job import Job, JobPayload
+from gsched.values.job import Job, JobPayload, Request
 from gsched.values.node import Node
 from gsched.values.run import NodePhase, NodeShare, Run, Step
 from gschedd.core.inputs import NodeInput, PlannedStart, Wait
@@ -91,6 +91,8 @@ class State:
         self.presence: dict[NodeName, Presence] = {name: Presence(now.boot) for name in self.nodes}
         self.sessions: dict[int, NodeName] = {}
         self.node_inputs: tuple[NodeInput, ...] | None = None  # as last made; None = a node has changed since
+        self.possible_on: tuple[NodeInput, ...] = ()  # the nodes for which `possible` counts
+        self.possible: set[Request] = set()  # requests that these nodes could hold, were they empty
         self.answers: dict[tuple[int, str], bytes] = {(a.uid, a.request_id): a.body for a in loaded.answers}
         self.answer_ages: dict[tuple[int, str], Instant] = {(a.uid, a.request_id): a.at for a in loaded.answers}
         self.run_deadlines: dict[RunKey, int] = {}  # boot ms: prepared, or cleaned, by then

@@ -19,6 +19,7 @@ from gschedd.services.planning import node_inputs
 from gschedd.state import State, StateChange
 
 _WIDEST = 1_000_000  # more nodes, tasks or cores than this is a slip of the finger
+_REMEMBERED = 10_000  # requests found possible
 
 
 def submit(change: StateChange, call: Call, request: SubmitJob) -> Submitted:
@@ -28,10 +29,7 @@ def submit(change: StateChange, call: Call, request: SubmitJob) -> Submitted:
     _check_size(state, request.payload)
     nodes = node_inputs(state)
     resolved = resolve(request.spec, state, nodes)
-    if nodes:
-        why = why_impossible(resolved, nodes)
-        if why is not None:
-            raise Impossible(why)
+    _check_possible(state, resolved, nodes)
     job = Job(
         id=state.next_job_id,
         uid=call.uid,
@@ -46,7 +44,8 @@ def submit(change: StateChange, call: Call, request: SubmitJob) -> Submitted:
     change.put_job(job)
     change.put_payload(job.id, request.payload)
     change.note("job.submitted", job=job.id, uid=call.uid)
-    change.ask_plan()
+    if not request.spec.hold:
+        change.ask_plan()
     return Submitted(job.id, resolved.spread_note)
 
 
@@ -73,12 +72,24 @@ def _check_size(state: State, payload: JobPayload) -> None:
         raise BadRequest("the script must begin with #! and the path of an interpreter")
 
 
+def _check_possible(state: State, request: Request, nodes: tuple[NodeInput, ...]) -> None:
+    """Raise Impossible if the known nodes could never hold it. What they can is remembered while they stay the same."""
+    if not nodes:
+        return
+    if state.possible_on is not nodes or len(state.possible) >= _REMEMBERED:
+        state.possible_on, state.possible = nodes, set()
+    if request not in state.possible:
+        why = why_impossible(request, nodes)
+        if why is not None:
+            raise Impossible(why)
+        state.possible.add(request)
+
+
 def resolve(spec: JobSpec, state: State, nodes: Sequence[NodeInput]) -> Request:
     """Say in the cluster's terms what a spec asks: nodes, and what it takes of each. Raises BadRequest."""
     partition = _partition(spec, state)
     _check_numbers(spec)
-    here = [node for node in nodes if partition.name in node.partitions]
-    width, note = _width(spec, partition.name, here)
+    width, note = _width(spec, partition.name, nodes)
     if spec.ntasks is not None and spec.ntasks < width:
         raise BadRequest(
             f"{spec.ntasks} tasks cannot cover {width} nodes: ask -N {spec.ntasks} at most, or {width} tasks at least"
@@ -142,7 +153,7 @@ def _check_numbers(spec: JobSpec) -> None:
         raise BadRequest(f"-N {spec.nodes_min}-{spec.nodes_max}: the most is below the least")
 
 
-def _width(spec: JobSpec, partition: str, here: Sequence[NodeInput]) -> tuple[int, str]:
+def _width(spec: JobSpec, partition: str, nodes: Sequence[NodeInput]) -> tuple[int, str]:
     """How many nodes, at least; and a note when -G could not be put on the fewest one would think of."""
     gpus, per_node = spec.gpus, spec.gpus_per_node
     if spec.nodes_min is not None:
@@ -153,15 +164,19 @@ def _width(spec: JobSpec, partition: str, here: Sequence[NodeInput]) -> tuple[in
             raise BadRequest(f"{gpus} GPUs in all and {per_node} on each node: the first must be a multiple")
         return max(gpus // per_node, len(spec.nodelist)), ""
     if gpus:
-        return _fewest_for_gpus(spec, gpus, partition, here)
+        return _fewest_for_gpus(spec, gpus, partition, _members(nodes, partition))
     if spec.nodelist:
         return len(spec.nodelist), ""
     if spec.ntasks and spec.ntasks_per_node:
         return math.ceil(spec.ntasks / spec.ntasks_per_node), ""
     if spec.ntasks:
-        most = max((node.inventory.cpus for node in here), default=0) // (spec.cpus_per_task or 1)
+        most = max((node.inventory.cpus for node in _members(nodes, partition)), default=0) // (spec.cpus_per_task or 1)
         return (math.ceil(spec.ntasks / most) if most else 1), ""
     return 1, ""
+
+
+def _members(nodes: Sequence[NodeInput], partition: str) -> list[NodeInput]:
+    return [node for node in nodes if partition in node.partitions]
 
 
 def _check_gpus_divide(gpus: int | None, per_node: int | None, nodes: int) -> None:
