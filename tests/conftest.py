@@ -19,9 +19,10 @@ settings.register_profile("gsched", deadline=None, print_blob=True)  # a first c
 settings.load_profile("gsched")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one folder of real processes share one worker: they measure deadlines, and the machine is small."""
-    for item in items:
-        for folder in ("e2e", "integration"):
-            if ROOT / "tests" / folder in item.path.parents:
-                item.add_marker(pytest.mark.xdist_group("processes"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests of real processes share one worker: they measure deadlines, and the machine is small.
+
+    Here, not in pytest_collection_modifyitems: pytest-xdist reads the marks there, and may come first.
+    """
+    if any(ROOT / "tests" / folder in item.path.parents for folder in ("e2e", "integration")):
+        item.add_marker(pytest.mark.xdist_group("processes"))

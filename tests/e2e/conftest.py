@@ -34,8 +34,10 @@ def _session_cluster() -> Iterator[LocalCluster]:
         cluster.up()
         yield cluster
     finally:
-        cluster.down()
-        shutil.rmtree(folder)
+        try:
+            cluster.down()
+        finally:
+            shutil.rmtree(folder)
 
 
 @pytest.fixture

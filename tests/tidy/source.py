@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -38,20 +39,39 @@ def dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a module's tree: walked once, asked by many tests."""
+    return tuple(ast.walk(tree(path)))
+
+
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
     """Names a module imports, anywhere in it; `from a import b` gives both `a` and `a.b`."""
-    for node in ast.walk(tree(path)):
+    return frozenset(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def comments(path: Path) -> tuple[tuple[int, str], ...]:
+    """Line and text of every comment."""
+    with path.open("rb") as file:
+        tokens = tokenize.tokenize(file.readline)
+        return tuple((t.start[0], t.string) for t in tokens if t.type == tokenize.COMMENT)
 
 
 def entry_points() -> set[str]:

@@ -43,7 +43,7 @@ def test_the_supervisor_is_of_the_standard_library_only() -> None:
 
 
 def test_only_main_names_uvloop() -> None:
-    bad = [source.where(p) for p in source.modules() if p.name != "main.py" and "uvloop" in set(source.imported(p))]
+    bad = [source.where(p) for p in source.modules() if p.name != "main.py" and "uvloop" in source.imported(p)]
     assert not bad
 
 
@@ -78,7 +78,7 @@ def test_no_test_sleeps_for_luck() -> None:
         f"{source.where(path)}:{node.lineno}"
         for path in source.tests()
         if source.where(path) != "tests/waiting.py"
-        for node in ast.walk(source.tree(path))
+        for node in source.nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"time.sleep", "sleep"}
     ]
     assert not bad

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import tokenize
 from pathlib import Path
 
 from tests.tidy import source
@@ -55,7 +54,7 @@ def test_every_module_has_a_docstring() -> None:
 def test_a_silenced_check_has_its_code_and_its_reason() -> None:
     bad = []
     for path in (*source.modules(), *source.tests()):
-        for line, comment in _comments(path):
+        for line, comment in source.comments(path):
             found = SILENCERS.search(comment)
             if found and not (found["codes"] and re.search(r"[a-z]{3}", found["reason"])):
                 bad.append(f"{source.where(path)}:{line} {comment}")
@@ -67,7 +66,7 @@ def test_no_line_names_work_left_undone() -> None:
     bad = [
         f"{source.where(path)}:{line}"
         for path in (*source.modules(), *source.tests())
-        for line, comment in _comments(path)
+        for line, comment in source.comments(path)
         if marks.search(comment)
     ]
     assert not bad
@@ -75,8 +74,3 @@ def test_no_line_names_work_left_undone() -> None:
 
 def _docstring(path: Path) -> str:
     return (ast.get_docstring(source.tree(path)) or "") if path.exists() else ""
-
-
-def _comments(path: Path) -> list[tuple[int, str]]:
-    with path.open("rb") as file:
-        return [(t.start[0], t.string) for t in tokenize.tokenize(file.readline) if t.type == tokenize.COMMENT]
