@@ -16,8 +16,8 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
-# Long tests and tests of processes share two workers; tests of one xdist_group stay on one.
-PARALLEL ?= -n 2 --dist loadgroup
+# Two workers; tests/conftest.py says which tests stay together.
+PARALLEL ?= -n 2
 FAST := $(wildcard tests/unit tests/contract tests/tidy tests/sim)
 
 # Kernels are compiled once and kept here, for the tests, the demo and the benchmarks alike.

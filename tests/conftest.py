@@ -1,4 +1,4 @@
-"""What holds for every test: where kernels are cached, how hypothesis behaves, what may not run side by side."""
+"""What holds for every test: where kernels are cached, how hypothesis behaves, what stays on one worker."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from gschedd.kernel_cache import cache_directory
 
@@ -19,10 +21,19 @@ settings.register_profile("gsched", deadline=None, print_blob=True)  # a first c
 settings.load_profile("gsched")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests of real processes share one worker: they measure deadlines, and the machine is small.
+class OneClusterAtATime(LoadScopeScheduling):
+    """Deals tests out to pytest-xdist's workers: those of tests/e2e to one, for they share one cluster; integration
+    tests a file at a time; the others one by one.
 
-    Here, not in pytest_collection_modifyitems: pytest-xdist reads the marks there, and may come first.
+    Not by marks and --dist=loadgroup: what pytest-xdist 3.8 does with them has no effect under pytest 9.2.
     """
-    if any(ROOT / "tests" / folder in item.path.parents for folder in ("e2e", "integration")):
-        item.add_marker(pytest.mark.xdist_group("processes"))
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith("tests/e2e/"):
+            return "tests/e2e"
+        return nodeid.split("::")[0] if nodeid.startswith("tests/integration/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneClusterAtATime:
+    return OneClusterAtATime(config, log)
