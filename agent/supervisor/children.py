@@ -1,7 +1,7 @@
 """Starting one process of the user: become the user, enter the directory, exec; and what came of it.
 
-Two roads. The script goes by `run_script`: the standard library's vfork, three times cheaper than a fork of Python,
-which counts because most runs are a script and nothing else. Tasks go by `start`: a fork, in which a task's variable
+Two roads. The script goes by `run_script`: a vfork in C, several times cheaper than a fork of Python, which counts
+because most runs are a script and nothing else. Tasks go by `start`: a fork, in which a task's variable
 SLURM_TASK_PID can be set.
 """
 
@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from agent.supervisor import identity, processes
@@ -50,29 +50,63 @@ def run_script(command: Command, who: identity.Identity) -> int:
 
     Every signal that this process handles is the default one again in the script; none is ignored or blocked here.
     """
-    ids: dict[str, Any] = {}
-    if who.groups is not None:
-        ids = {"user": who.uid, "group": who.gid, "extra_groups": who.groups}
+    spawn = _spawn if who.groups is None else _spawn_as
     for left in range(BUSY_TRIES, -1, -1):
         try:
-            process = subprocess.Popen(
-                command.argv,
-                env=command.environment,
-                cwd=command.chdir,
-                umask=command.umask,
-                stdin=subprocess.DEVNULL,
-                stdout=command.stdout,
-                stderr=command.stderr,
-                start_new_session=True,
-                **ids,
-            )
-            process.returncode = 0  # it would wait for the child when it is dropped, and take the status from us
-            return process.pid
+            return spawn(command, who)
         except OSError as error:
             if error.errno != errno.ETXTBSY or left == 0:
                 raise
             time.sleep(0.002)
     raise AssertionError("not reached")
+
+
+def _spawn(command: Command, _who: identity.Identity) -> int:
+    """As this very user: posix_spawn, which costs half of what the subprocess module does.
+
+    It cannot change directory or mask, so this process does for a moment; it has one thread. Every other descriptor
+    here is closed by the exec.
+    """
+    here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    umask = os.umask(command.umask)
+    try:
+        os.chdir(command.chdir)
+        return os.posix_spawn(
+            command.argv[0],
+            command.argv,
+            command.environment,
+            file_actions=(
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, command.stdout, 1),
+                (os.POSIX_SPAWN_DUP2, command.stderr, 2),
+            ),
+            setsid=True,
+            setsigmask=(),
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them; what has a handler is reset by the exec
+        )
+    finally:
+        os.umask(umask)
+        os.fchdir(here)
+        os.close(here)
+
+
+def _spawn_as(command: Command, who: identity.Identity) -> int:
+    """As another user; the directory is entered with that user's rights."""
+    process = subprocess.Popen(
+        command.argv,
+        env=command.environment,
+        cwd=command.chdir,
+        umask=command.umask,
+        stdin=subprocess.DEVNULL,
+        stdout=command.stdout,
+        stderr=command.stderr,
+        start_new_session=True,
+        user=who.uid,
+        group=who.gid,
+        extra_groups=who.groups,
+    )
+    process.returncode = 0  # it would wait for the child when it is dropped, and take the status from us
+    return process.pid
 
 
 def start(command: Command, who: identity.Identity) -> Child:

@@ -23,6 +23,8 @@ SLOT: Final = 8192  # bytes; one state of a run as JSON with a checksum
 TEXT_MAX: Final = 400  # characters of free text in a record: at most 12 bytes each, so a slot holds it
 END_SIZE: Final = 32  # bytes; one task's line in `ends`
 
+compact: Final = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps would make one each time
+
 # The phases of a record, as words that gsched.values.run.NodePhase knows, and "failed".
 ORDERED: Final = "ordered"
 READY: Final = "ready"
@@ -55,7 +57,7 @@ def lock_record(path: str) -> int | None:
 def write_record(fd: int, record: dict[str, Any], sync: bool = False) -> None:
     """Write the next state; `seq` in it grows by one each time. With `sync` it survives a power cut."""
     record["seq"] = record.get("seq", 0) + 1
-    body = json.dumps(record, separators=(",", ":")).encode()
+    body = compact(record).encode()
     line = b"%08x %s\n" % (zlib.crc32(body), body)
     if len(line) > SLOT:
         raise ValueError(f"record of {len(line)} bytes: at most {SLOT} fit")

@@ -48,7 +48,7 @@ class Listener:
 
     def say(self, message: dict[str, Any]) -> None:
         try:
-            line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+            line = records.compact(message).encode() + b"\n"
             if self.sock.send(line) != len(line):
                 self.open = False
         except OSError:
