@@ -209,8 +209,11 @@ class Executor:
             run.repeat()  # the directory is the test-and-set: what is there is the run
             return
         run = self._runs[key] = self._new_run(key, launch.node_index == 0)
+        if not _port_is_free(launch.port):
+            text = f"rendezvous port {launch.port} of node {self._node} is in use by a process that is not of a job"
+            self._undo(run, PrepareFailed(key, Blame.SHARED, text))  # the next try gets another port
+            return
         try:
-            _see_port_free(launch.port)
             if not self.spool.launch_of(key):  # else a supervisor that an earlier agent asked for may just have read it
                 self.spool.make(key, self._launch_file(key, launch), launch.script)
             run.launched = True
@@ -401,16 +404,15 @@ def _step_request(request: OpenStep, own: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _see_port_free(port: int) -> None:
-    """Bind the rendezvous port once. Raises OSError if something else has it."""
-    if not port:
-        return
+def _port_is_free(port: int) -> bool:
+    """Bind the rendezvous port once."""
     with sockets.socket() as probe:
         probe.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
-        except OSError as error:
-            raise OSError(error.errno, f"rendezvous port {port} is in use") from None
+        except OSError:
+            return False
+        return True
 
 
 def _connect(directory: Path) -> sockets.socket | None:

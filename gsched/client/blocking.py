@@ -129,7 +129,7 @@ class Client:
         while True:
             try:
                 if self._line is None:
-                    self._line = _Line(self.path)
+                    self._line = _Line(self.path, self._say)
                 calls.run(self._line)
                 break
             except _Dropped as dropped:
@@ -248,7 +248,10 @@ class _Calls:
 class _Line:
     """One connected socket: bytes out, frames in."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, say: Say) -> None:
+        self._path = path
+        self._say = say
+        self._patience_s = PATIENCE_S  # of the first wait for an answer; then it is said what is waited for
         self._socket = _dial(path)
         self._decoder = frames.Decoder()
         self._greeting = frames.encode(frames.PUSH, 0, Hello(software="gsched client"))
@@ -258,6 +261,7 @@ class _Line:
 
     def send(self, packed: bytes) -> None:
         packed, self._greeting = self._greeting + packed, b""
+        self._socket.settimeout(ANSWER_S)
         try:
             self._socket.sendall(packed)
         except TimeoutError:
@@ -271,7 +275,7 @@ class _Line:
     def receive(self) -> Iterator[frames.Frame]:
         """Wait for bytes; give the replies and errors in them. Raises _Dropped, or an error about the connection."""
         try:
-            got = self._socket.recv(256 * 1024)
+            got = self._read()
         except TimeoutError:
             raise _silent() from None
         except OSError as error:
@@ -286,6 +290,19 @@ class _Line:
                 raise _Dropped(told.text) if told.retryable else told
             elif frame.kind in (frames.REPLY, frames.ERROR):
                 yield frame
+
+    def _read(self) -> bytes:
+        """Raises TimeoutError after ANSWER_S without a byte."""
+        self._socket.settimeout(self._patience_s)
+        try:
+            return self._socket.recv(256 * 1024)
+        except TimeoutError:
+            if self._patience_s == ANSWER_S:
+                raise
+        self._say(f"waiting for the controller at {self._path} (connected, no answer yet), up to {ANSWER_S:g} s")
+        left, self._patience_s = ANSWER_S - self._patience_s, ANSWER_S
+        self._socket.settimeout(left)
+        return self._socket.recv(256 * 1024)
 
 
 def _dial(path: str) -> socket.socket:

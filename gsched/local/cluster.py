@@ -124,7 +124,7 @@ def _started(place: Place, settings: Settings, say: Say, within_s: float | None)
     mine: list[_Started] = []
     try:
         for daemon in everyone:
-            if processes.running_pid(daemon) is None:
+            if not processes.set_right(daemon):
                 mine.append(_Started(daemon, processes.start(daemon, place.directory)))
         page = _ready(place, settings, mine, say, within_s)
         page = _back_in_service(place, page)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gsched.local.place import Place
-from gsched.local.processes import command_line, opened_pid
+from gsched.local.processes import command_line, opened_pid, own_processes
 
 _PAUSE_S: Final = 0.02
 _KILL_WAIT_S: Final = 5.0
@@ -22,12 +22,12 @@ _KILL_WAIT_S: Final = 5.0
 
 def supervisors(place: Place) -> list[int]:
     """Pids of the supervisors of this cluster's runs."""
-    return [pid for pid in _own_processes() if _is_supervisor(pid, place)]
+    return [pid for pid in own_processes() if _is_supervisor(pid, place)]
 
 
 def job_processes(place: Place) -> list[int]:
     """Pids of processes that this cluster's jobs started, whoever their parents are now."""
-    return [pid for pid in _own_processes() if _is_jobs(pid, place)]
+    return [pid for pid in own_processes() if _is_jobs(pid, place)]
 
 
 def end_all(place: Place, grace_s: float) -> int:
@@ -60,18 +60,6 @@ def _send(pid: int, place: Place, number: int) -> None:
     with opened_pid(pid) as handle:
         if handle is not None and (_is_jobs(pid, place) or _is_supervisor(pid, place)):
             handle.send(number)
-
-
-def _own_processes() -> list[int]:
-    uid, me = os.getuid(), os.getpid()
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and int(entry.name) != me and entry.stat().st_uid == uid:
-                found.append(int(entry.name))
-        except OSError:
-            continue  # it ended meanwhile
-    return found
 
 
 def _is_jobs(pid: int, place: Place) -> bool:

@@ -1,12 +1,14 @@
 """A daemon of a local cluster as a process: started in a session of its own, known by its pid file, stopped surely.
 
 A pid alone proves nothing: it may be another process's by now. A process counts as the daemon if its command line names
-the daemon's pid file, and signals go through a pidfd that was opened before this was looked at.
+the daemon's pid file, and signals go through a pidfd that was opened before this was looked at. Where the pid file is
+wrong or gone, the daemon is looked for among this user's processes: it must not be started a second time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import shutil
@@ -60,10 +62,7 @@ def start(daemon: Daemon, directory: Path) -> subprocess.Popen[bytes]:
             env=environment,
             start_new_session=True,
         )
-    # The daemon writes the same into it when it is ready; until then it could not be found.
-    fresh = daemon.pid_file.with_suffix(".pid.new")
-    fresh.write_text(f"{child.pid}\n")
-    fresh.replace(daemon.pid_file)
+    _write_pid(daemon, child.pid)  # the daemon writes the same when it is ready
     return child
 
 
@@ -71,6 +70,27 @@ def running_pid(daemon: Daemon) -> int | None:
     """The pid of the daemon, if it runs."""
     with opened(daemon) as handle:
         return None if handle is None else handle.pid
+
+
+def set_right(daemon: Daemon) -> bool:
+    """Say whether it runs; if it does, its pid file tells so afterwards."""
+    pid = running_pid(daemon)
+    if pid is not None and pid != _noted_pid(daemon):
+        _write_pid(daemon, pid)
+    return pid is not None
+
+
+def own_processes() -> list[int]:
+    """Pids of this user's processes, but for this one."""
+    uid, me = os.getuid(), os.getpid()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int(entry.name) != me and entry.stat().st_uid == uid:
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it ended meanwhile
+    return found
 
 
 class Handle(NamedTuple):
@@ -93,14 +113,29 @@ class Handle(NamedTuple):
 @contextlib.contextmanager
 def opened(daemon: Daemon) -> Iterator[Handle | None]:
     """A handle on the running daemon, or None."""
-    try:
-        pid = int(daemon.pid_file.read_text())
-    except (OSError, ValueError):
-        yield None
-        return
+    noted = _noted_pid(daemon)
+    pid = noted if noted is not None and _is(daemon, noted) else next((p for p in own_processes() if _is(daemon, p)), 0)
     with opened_pid(pid) as handle:
-        ours = handle is not None and str(daemon.pid_file) in command_line(pid)
-        yield handle if ours else None
+        yield handle if handle is not None and _is(daemon, pid) else None
+
+
+def _is(daemon: Daemon, pid: int) -> bool:
+    """Whether the process is the daemon: a program's word `--pid-file` and the file's name are not an accident."""
+    words = command_line(pid)
+    return ("--pid-file", str(daemon.pid_file)) in itertools.pairwise(words)
+
+
+def _noted_pid(daemon: Daemon) -> int | None:
+    try:
+        return int(daemon.pid_file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _write_pid(daemon: Daemon, pid: int) -> None:
+    fresh = daemon.pid_file.with_suffix(".pid.new")
+    fresh.write_text(f"{pid}\n")
+    fresh.replace(daemon.pid_file)
 
 
 @contextlib.contextmanager

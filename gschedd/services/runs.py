@@ -99,7 +99,7 @@ def on_report(change: StateChange, node: NodeName, report: RunReport) -> None:
     if report.phase is NodePhase.READY:
         run = _on_ready(change, run)
     elif report.phase is NodePhase.OPEN:
-        run = _on_open(change, run, index)
+        run = _on_open(change, run, index, _moment(change, run, report))
     elif report.phase is NodePhase.EXITED:
         run = _on_exited(change, run, report)
     else:
@@ -136,7 +136,12 @@ def _on_ready(change: StateChange, run: Run) -> Run:
     return replace(run, others_started=True, started=change.at)
 
 
-def _on_open(change: StateChange, run: Run, index: int) -> Run:
+def _moment(change: StateChange, run: Run, report: RunReport) -> Instant:
+    """When it was, as the node says: a report may come long after. Its clock is believed within reason only."""
+    return Instant(max(run.started or run.created, min(report.at, change.at)))
+
+
+def _on_open(change: StateChange, run: Run, index: int, at: Instant) -> Run:
     node = change.state.nodes[run.parts[index].share.node]
     if node.failed_jobs:
         change.put_node(replace(node, failed_jobs=()))
@@ -150,8 +155,8 @@ def _on_open(change: StateChange, run: Run, index: int) -> Run:
     change.state.run_deadlines.pop(run.key, None)
     job = change.state.jobs[run.job]
     if job.state is JobState.CONFIGURING:
-        change.put_job(replace(job, state=next_state(job.state, Happening.ALL_READY), started=change.at))
-        return replace(run, started=change.at)
+        change.put_job(replace(job, state=next_state(job.state, Happening.ALL_READY), started=at))
+        return replace(run, started=at)
     return run
 
 
@@ -165,7 +170,8 @@ def _on_exited(change: StateChange, run: Run, report: RunReport) -> Run:
     state, reason = _verdict(report)
     if run.started is None:
         run = replace(run, started=Instant(report.at - 1000 * report.elapsed_s))
-    return end(change, run, RunOutcome(state.value), Happening.EXITED, state, reason, report.text)
+    outcome, at = RunOutcome(state.value), _moment(change, run, report)
+    return end(change, run, outcome, Happening.EXITED, state, reason, report.text, at)
 
 
 def _verdict(report: RunReport) -> tuple[JobState, Reason]:
@@ -207,8 +213,12 @@ def end(
     decided: JobState,
     reason: Reason,
     detail: str = "",
+    at: Instant | None = None,
 ) -> Run:
-    """Decide the end of a run whose job ends with it. Everything of it is stopped; gives the run, not yet stored."""
+    """Decide the end of a run whose job ends with it, at `at` or now. What is left of it is stopped.
+
+    Gives the run, not yet stored.
+    """
     job = change.state.jobs[run.job]
     elapsed_s = run.elapsed_s or _seconds_since(change, run)
     change.put_job(
@@ -219,23 +229,23 @@ def end(
             reason=reason,
             detail=detail,
             started=job.started or run.started,
-            ended=change.at,
+            ended=change.at if at is None else at,
             elapsed_s=elapsed_s,
             exit_code=run.exit_code,
             exit_signal=run.exit_signal,
         )
     )
-    return _stop(change, run, outcome)
+    return _stop(change, run, outcome, at)
 
 
 def _seconds_since(change: StateChange, run: Run) -> int:
     return change.state.elapsed_s(run.key, change.now.boot)
 
 
-def _stop(change: StateChange, run: Run, outcome: RunOutcome) -> Run:
+def _stop(change: StateChange, run: Run, outcome: RunOutcome, at: Instant | None = None) -> Run:
     change.touch_all(run)
     _set_deadline(change, run, run.grace_s + _CLEAN_TIMEOUT_S)
-    return replace(run, outcome=outcome, ended=change.at)
+    return replace(run, outcome=outcome, ended=change.at if at is None else at)
 
 
 def _back_to_queue(change: StateChange, run: Run, job: Job, outcome: RunOutcome) -> Run:

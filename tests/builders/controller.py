@@ -114,13 +114,21 @@ class Controller:
         told = [entry for entry in self.told.get(name, ()) if entry.key.job == job]
         return told[-1].phase if told else None
 
-    def report(self, name: str, job: int, phase: NodePhase, run: int = 0, boot: str = "boot1", **facts: Any) -> Outcome:
-        """An agent reports a fact of a run (the job's latest unless said)."""
+    def report(
+        self,
+        name: str,
+        job: int,
+        phase: NodePhase,
+        run: int = 0,
+        boot: str = "boot1",
+        at: int | None = None,
+        **facts: Any,
+    ) -> Outcome:
+        """An agent reports a fact of a run (the job's latest unless said), of this moment unless said."""
         self._seq += 1
         key = RunKey(JobId(job), RunNo(run or self.job(job).run))
-        message = RunReport(
-            node=NodeName(name), boot_id=boot, seq=self._seq, key=key, phase=phase, at=Instant(self.now.wall), **facts
-        )
+        when = Instant(self.now.wall if at is None else at)
+        message = RunReport(node=NodeName(name), boot_id=boot, seq=self._seq, key=key, phase=phase, at=when, **facts)
         return self.feed(AgentSaid(self.sessions[name], message))
 
     def fail_launch(self, name: str, job: int, blame: Blame, text: str = "no") -> None:

@@ -126,6 +126,24 @@ def test_a_long_wait_is_told_once(short_dir: Path, monkeypatch: pytest.MonkeyPat
     assert "waiting for the controller" in said[0]
 
 
+def test_a_controller_that_takes_the_request_and_is_silent_is_told_of_once(
+    short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.client.blocking.PATIENCE_S", 0.05)
+    monkeypatch.setattr("gsched.client.blocking.ANSWER_S", 0.2)
+    said: list[str] = []
+    silent = threading.Event()
+
+    def nothing(_: frames.Frame) -> None:
+        silent.wait(5)
+
+    with serving(short_dir / "s", nothing), Client(str(short_dir / "s"), 5, said.append) as client:
+        with pytest.raises(Unavailable, match="took the request but gave no answer"):
+            client.call(Ping())
+        silent.set()
+    assert [text.partition(" at ")[0] for text in said] == ["waiting for the controller"]
+
+
 def test_a_dropped_connection_is_made_again_and_the_request_sent_again(short_dir: Path) -> None:
     left = [2]
 

@@ -181,15 +181,15 @@ def test_a_directory_or_interpreter_that_is_missing_is_the_jobs_failure(
     assert text in failed.text
 
 
-def test_a_rendezvous_port_that_is_taken_is_the_nodes_failure_and_leaves_nothing(node: OneNode) -> None:
+def test_a_rendezvous_port_that_is_taken_is_nobodys_failure_and_leaves_nothing(node: OneNode) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         node.launch(RUN, port=port)
         failed = node.event(PrepareFailed, RUN)
-    assert failed.blame is Blame.NODE
-    assert f"rendezvous port {port} is in use" in failed.text
+    assert failed.blame is Blame.SHARED  # the next try gets another port, there or elsewhere
+    assert f"rendezvous port {port} of node " in failed.text
     assert node.executor.spool.found() == []
 
 

@@ -161,6 +161,26 @@ def test_the_scripts_end_decides_and_is_shown_when_all_is_clean(
     assert c.machine.state.runs == {}
 
 
+def test_fault_14_an_end_that_is_reported_late_has_the_time_at_which_it_was() -> None:
+    c = _granted(1)
+    began = c.now.wall
+    c.wait(50)
+    c.report("n1", 1, NodePhase.OPEN, at=began + 1000)
+    c.report("n1", 1, NodePhase.EXITED, at=began + 31_000, elapsed_s=30)
+    c.report("n1", 1, NodePhase.CLEAN, at=began + 31_000, elapsed_s=30)
+    job = c.job(1)
+    assert (job.started, job.ended, job.elapsed_s) == (began + 1000, began + 31_000, 30)
+
+
+def test_a_node_whose_clock_is_wrong_puts_no_end_before_the_start_or_after_now() -> None:
+    c = _granted(1)
+    c.wait(5)
+    c.report("n1", 1, NodePhase.OPEN, at=c.now.wall - 10**8)
+    assert c.job(1).started == c.run(1).created
+    c.report("n1", 1, NodePhase.EXITED, at=c.now.wall + 10**8)
+    assert c.job(1).ended == c.now.wall
+
+
 def test_each_nodes_gpus_are_free_from_its_own_confirmation() -> None:
     c = _granted(2)
     c.started(1)

@@ -51,6 +51,23 @@ def test_a_running_daemon_is_found_by_its_pid_file(tmp_path: Path, children: lis
     assert processes.running_pid(it) == child.pid
 
 
+@pytest.mark.parametrize("noted", [None, "", "garbage", "1", "999999999999"])
+def test_a_daemon_whose_pid_file_is_wrong_is_found_and_its_file_set_right(
+    tmp_path: Path, children: list[subprocess.Popen[bytes]], noted: str | None
+) -> None:
+    it = daemon(tmp_path)
+    child = started(it, tmp_path, children)
+    it.pid_file.unlink()
+    if noted is not None:
+        it.pid_file.write_text(noted)
+    assert processes.running_pid(it) == child.pid
+    assert processes.set_right(it)
+    assert it.pid_file.read_text() == f"{child.pid}\n"
+    assert processes.stop(it, 10) == "stopped"
+    child.wait(10)
+    assert not processes.set_right(it)
+
+
 def test_a_pid_that_another_process_has_now_is_never_taken_for_the_daemon(
     tmp_path: Path, children: list[subprocess.Popen[bytes]]
 ) -> None:
