@@ -76,15 +76,14 @@ def failures_sorted(file: Path) -> Iterator[None]:
     """Turn the driver's errors into StoreUnavailable or StoreRefused; anything else is a bug and passes."""
     try:
         yield
-    except DBAPIError as error:
-        code = getattr(error.orig, "sqlite_errorcode", None)
+    except (DBAPIError, sqlite3.Error) as error:  # the second from what is asked of the driver itself (`fold_log`)
+        told = error.orig if isinstance(error, DBAPIError) else error
+        code = getattr(told, "sqlite_errorcode", None)
         primary = None if code is None else code & 0xFF  # the rest says where in the file system
         if primary in _LATER:
-            raise StoreUnavailable(f"the database {file} does not take it: {error.orig}") from error
-        if primary in _BROKEN and isinstance(error, DatabaseError):
-            raise StoreRefused(
-                f"{file} is not a sound SQLite database ({error.orig}): restore it from a backup"
-            ) from error
+            raise StoreUnavailable(f"the database {file} does not take it: {told}") from error
+        if primary in _BROKEN and isinstance(error, DatabaseError | sqlite3.DatabaseError):
+            raise StoreRefused(f"{file} is not a sound SQLite database ({told}): restore it from a backup") from error
         raise
 
 

@@ -50,6 +50,20 @@ def test_a_full_disk_is_try_later_and_the_batch_is_written_once_there_is_room(st
     assert [j.id for j in store.open("here", NOW, 300, 600).jobs] == [1, 2]
 
 
+def test_while_the_disk_stays_full_every_try_is_try_later(store: SqlStore) -> None:
+    store.write(batch(1, PutJob(job(1))))
+    big = batch(2, PutJob(job(2)), PutPayload(JobId(2), JobPayload(b"#!" + b"x" * 2_000_000)))
+    with files_of_at_most(40_000):  # more than the index, less than the tables
+        with pytest.raises(StoreUnavailable, match="does not take it"):
+            store.write(big)
+        for _ in range(2):  # the log cannot be folded in either
+            with pytest.raises(StoreUnavailable, match="does not take it"):
+                store.last_batch()
+    assert store.last_batch() == 1
+    store.write(big)
+    assert store.last_batch() == 2
+
+
 def test_a_locked_database_is_try_later(store: SqlStore, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None) as intruder:
         intruder.execute("BEGIN IMMEDIATE")
