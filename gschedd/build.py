@@ -14,7 +14,6 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from gsched.auth.authority import issue, make_authority
 from gsched.auth.peer import UserNames
 from gsched.clock import Clock
 from gsched.config.settings import Settings
@@ -228,6 +227,10 @@ def _tls_dir(settings: Settings) -> Path:
 def _make_certificates(settings: Settings) -> None:
     """At the first start: the cluster's authority, and the controller's own certificate."""
     directory, name = _tls_dir(settings), settings.cluster.name
+    if all((directory / file).exists() for file in ("ca.pem", "ca.key", "controller.pem", "controller.key")):
+        return
+    from gsched.auth.authority import issue, make_authority  # cryptography is slow to load, and seldom needed
+
     try:
         make_authority(directory, name)
         if not (directory / "controller.pem").exists():

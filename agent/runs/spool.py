@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,9 +84,10 @@ class Spool:
 
     def make(self, key: RunKey, launch: dict[str, Any], script: bytes) -> None:
         """Make a run's directory, or finish one that a crash left without a supervisor. Raises OSError."""
-        directory = self.directory(key)
-        directory.mkdir(mode=0o700, exist_ok=True)
-        if not (directory / "record").exists():
+        directory = f"{self.runs}/{key}"
+        with suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+        with suppress(FileExistsError):
             records.create_record(self.record_path(key))
         if launch["first"]:
             launch["script"] = self._write_script(key, script, launch["uid"], launch["gid"])
@@ -101,16 +103,22 @@ class Spool:
 
     def set_aside(self, key: RunKey) -> Path | None:
         """Take a run out of the spool at once; what is left to be swept, or None. Raises OSError."""
-        gone = self.runs / f"{_GONE}{key}"
+        gone = f"{self.runs}/{_GONE}{key}"
         try:
-            self.directory(key).rename(gone)  # a half removed directory would look like a run
+            os.rename(f"{self.runs}/{key}", gone)  # a half removed directory would look like a run
         except FileNotFoundError:
             return None
-        return gone
+        return Path(gone)
 
     def sweep(self, gone: Path) -> None:
         """Remove the files of a run that was set aside. May take long: the disk may be in the middle of a sync."""
-        shutil.rmtree(gone)
+        with suppress(OSError):  # the few files of most runs, without a look at each
+            for name in ("record", "launch", "script", "sock"):
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{gone}/{name}")
+            os.rmdir(gone)
+        if gone.exists():
+            shutil.rmtree(gone)
         user = self.root / "user" / gone.name.removeprefix(_GONE)
         if user.exists():
             shutil.rmtree(user)

@@ -155,6 +155,7 @@ def test_a_script_that_hides_its_environment_is_found_after_its_supervisors_deat
     node = agents.node
     node.launch(RUN, "#!/bin/sh\ntouch ready\nexec env -i sleep 1000\n")
     node.until((node.work / "ready").exists)
+    node.until(lambda: "pid" in node.record(RUN))  # written when the start is known to have worked
     script = node.record(RUN)["pid"]
     node.until(lambda: not node.alive(RUN))
     kill(node.supervisor(RUN))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from importlib import resources
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from gsched.values.ids import JobId
 from gschedd.lifecycle.changes import Loaded, PutJob
 from gschedd.store import schema
 from gschedd.store.journal import StoreRefused
+from gschedd.store.migrate import HEAD
 from gschedd.store.place import file_system_of
 from gschedd.store.sql import FILE_NAME, SqlStore
 from tests.store_values import NOW, batch, job
@@ -39,6 +42,10 @@ def test_the_steps_lead_to_the_schema_that_the_code_uses(file: Path) -> None:
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
     engine.dispose()
+
+
+def test_the_last_step_is_the_one_that_a_start_looks_for() -> None:
+    assert ScriptDirectory(str(resources.files("gschedd.store") / "migrations")).get_current_head() == HEAD
 
 
 def test_the_steps_make_the_very_tables_that_the_code_would_make(file: Path, tmp_path: Path) -> None:
