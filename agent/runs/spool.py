@@ -84,9 +84,8 @@ class Spool:
 
     def make(self, key: RunKey, launch: dict[str, Any], script: bytes) -> None:
         """Make a run's directory, or finish one that a crash left without a supervisor. Raises OSError."""
-        directory = f"{self.runs}/{key}"
-        with suppress(FileExistsError):
-            os.mkdir(directory, 0o700)
+        directory = self.directory(key)
+        directory.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileExistsError):
             records.create_record(self.record_path(key))
         if launch["first"]:
@@ -103,20 +102,19 @@ class Spool:
 
     def set_aside(self, key: RunKey) -> Path | None:
         """Take a run out of the spool at once; what is left to be swept, or None. Raises OSError."""
-        gone = f"{self.runs}/{_GONE}{key}"
+        gone = self.runs / f"{_GONE}{key}"
         try:
-            os.rename(f"{self.runs}/{key}", gone)  # a half removed directory would look like a run
+            self.directory(key).rename(gone)  # a half removed directory would look like a run
         except FileNotFoundError:
             return None
-        return Path(gone)
+        return gone
 
     def sweep(self, gone: Path) -> None:
         """Remove the files of a run that was set aside. May take long: the disk may be in the middle of a sync."""
         with suppress(OSError):  # the few files of most runs, without a look at each
             for name in ("record", "launch", "script", "sock"):
-                with suppress(FileNotFoundError):
-                    os.unlink(f"{gone}/{name}")
-            os.rmdir(gone)
+                (gone / name).unlink(missing_ok=True)
+            gone.rmdir()
         if gone.exists():
             shutil.rmtree(gone)
         user = self.root / "user" / gone.name.removeprefix(_GONE)
