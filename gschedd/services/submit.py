@@ -197,7 +197,8 @@ def _fewest_for_gpus(spec: JobSpec, gpus: int, partition: str, here: Sequence[No
     if gpus > sum(counts):
         kind = f" of model {spec.gpu_model}" if model else ""
         raise Impossible(f"{gpus} GPUs{kind} asked: partition {partition} has {sum(counts)} on {len(here)} nodes")
-    for width in range(max(least, math.ceil(gpus / largest)), gpus + 1):
+    fewest = max(least, math.ceil(gpus / largest))
+    for width in range(fewest, len(here) + 1):
         if gpus % width == 0:
             if width == 1:
                 return 1, ""
@@ -205,7 +206,11 @@ def _fewest_for_gpus(spec: JobSpec, gpus: int, partition: str, here: Sequence[No
                 f"{gpus} GPUs are asked: no node in partition {partition} has more than {largest}"
                 f"{' of that model' if model else ''}, so the job gets {width} nodes with {gpus // width} each"
             )
-    raise BadRequest(f"{gpus} GPUs cannot be divided evenly over {least} nodes or more: ask -N and --gpus-per-node")
+    below = gpus // largest * largest
+    raise BadRequest(
+        f"{gpus} GPUs asked: they cannot be divided evenly over {fewest} to {len(here)} nodes with up to {largest}, "
+        f"and every node of a job gets the same number; ask for {below} or {below + largest}"
+    )
 
 
 def _need(spec: JobSpec, width: int, cpus: int) -> NodeNeed:

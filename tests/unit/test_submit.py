@@ -68,6 +68,7 @@ def test_tasks_and_nodes_follow_from_each_other(spec: dict[str, Any], nodes: int
         ({"ntasks": 2, "nodes_min": 4}, BadRequest, "2 tasks"),
         ({"gpus": 7, "nodes_min": 2}, BadRequest, "7 GPUs"),
         ({"gpus": 8, "gpus_per_node": 3}, BadRequest, "multiple"),
+        ({"gpus": 11}, BadRequest, "8 or 16"),
         ({"nodes_min": 0}, BadRequest, "0 nodes"),
         ({"time_limit_s": -5}, BadRequest, "-5"),
         ({"gpus": -1}, BadRequest, "-1"),
