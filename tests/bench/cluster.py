@@ -28,6 +28,12 @@ def local_cluster(nodes: int, simulate: str = "8xH100-SXM") -> Iterator[LocalClu
         shutil.rmtree(folder)
 
 
+def cpu_ms(cluster: LocalCluster, part: str) -> float:
+    """CPU time that a daemon ("gschedd", "agent-n1") has used so far: what noise on the machine leaves comparable."""
+    tasks = Path(f"/proc/{cluster.pid(part)}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e6
+
+
 def submission(hold: bool = False, script: str = "true", cpus: int = 1) -> SubmitJob:
     """A small job as gsub would send it; output thrown away."""
     payload = JobPayload(script=f"#!/bin/sh\n{script}\n".encode(), environment={"PATH": os.environ["PATH"]})
