@@ -217,7 +217,7 @@ class Executor:
             if not self.spool.launch_of(key):  # else a supervisor that an earlier agent asked for may just have read it
                 self.spool.make(key, self._launch_file(key, launch), launch.script)
             run.launched = True
-            run.attach(self._launcher.launch(str(self.spool.directory(key))))
+            run.attach(self._launcher.launch(str(self.spool.directory(key)), launch.uid != os.geteuid()))
         except (OSError, GschedError, ValueError) as error:
             text = f"node {self._node} could not prepare the run: {error}"
             log.error("run.prepare", job=key.job, run=key.run, error=str(error))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import agent.supervisor
+from agent.supervisor import records
 
 _DIRECTORY: Final = Path(agent.supervisor.__file__).parent
 # Nothing of the agent's own environment: it may hold what no job should see.
@@ -41,27 +42,28 @@ class Launcher:
         ours.settimeout(10)
         self._socket = ours
 
-    def launch(self, directory: str) -> socket.socket:
+    def launch(self, directory: str, anothers: bool = False) -> socket.socket:
         """Have a supervisor started for a run directory; gives the connection to it. Raises OSError.
 
+        anothers: the run's user is not the agent's.
         Whether it came to life is heard on the connection: it greets, or the connection ends.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with theirs:
-                self._send(directory, theirs.fileno())
+                self._send((records.ANOTHERS if anothers else b"") + os.fsencode(directory), theirs.fileno())
         except BaseException:
             ours.close()
             raise
         ours.setblocking(False)
         return ours
 
-    def _send(self, directory: str, fd: int) -> None:
+    def _send(self, message: bytes, fd: int) -> None:
         for again in (True, False):
             self.start()
             assert self._socket is not None
             try:
-                socket.send_fds(self._socket, [os.fsencode(directory)], [fd])
+                socket.send_fds(self._socket, [message], [fd])
                 return
             except OSError:
                 if not again:

@@ -8,9 +8,9 @@ SLURM_TASK_PID can be set.
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import signal
-import subprocess
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -90,8 +90,18 @@ def _spawn(command: Command, _who: identity.Identity) -> int:
         os.close(here)
 
 
+def load_for_others() -> None:
+    """Load what only another user's run needs, before its supervisor is forked.
+
+    Not sooner: it brings `threading`, whose hook makes every fork a tenth dearer.
+    """
+    importlib.import_module("subprocess")
+
+
 def _spawn_as(command: Command, who: identity.Identity) -> int:
     """As another user; the directory is entered with that user's rights."""
+    import subprocess
+
     process = subprocess.Popen(
         command.argv,
         env=command.environment,

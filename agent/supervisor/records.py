@@ -23,6 +23,7 @@ SLOT: Final = 8192  # bytes; one state of a run as JSON with a checksum
 TEXT_MAX: Final = 400  # characters of free text in a record: at most 12 bytes each, so a slot holds it
 END_SIZE: Final = 32  # bytes; one task's line in `ends`
 
+ANOTHERS: Final = b"*"  # to the template: before the directory of a run whose user is not the agent's
 compact: Final = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps would make one each time
 
 # The phases of a record, as words that gsched.values.run.NodePhase knows, and "failed".

@@ -13,8 +13,10 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from agent.supervisor import serve
+    from agent.supervisor import children, records, serve
 else:
+    import children
+    import records
     import serve
 
 PATH_MAX: Final = 4096
@@ -42,9 +44,12 @@ def serve_template() -> None:
     gc.disable()
     gc.freeze()
     while True:
-        message, fds, _, _ = socket.recv_fds(agent, PATH_MAX, 1)
+        message, fds, _, _ = socket.recv_fds(agent, PATH_MAX + len(records.ANOTHERS), 1)
         if not message:
             return
+        if message.startswith(records.ANOTHERS):
+            children.load_for_others()
+            message = message.removeprefix(records.ANOTHERS)
         # A failed fork closes the connection: the agent hears of it so.
         try:
             pid = os.fork()
