@@ -22,6 +22,7 @@ from gsched.clock import SystemClock
 from gsched.config.load import load
 from gsched.config.settings import Settings
 from gsched.errors import BadConfig, BadRequest, GschedError
+from gsched.log_stream import log_stream
 from gsched.values.ids import NodeName
 from gsched.values.node import Inventory
 
@@ -135,7 +136,7 @@ def _log_to_stderr() -> None:
             structlog.processors.format_exc_info,
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(log_stream()),
     )
 
 

@@ -23,6 +23,7 @@ from gsched.cli._common import command, run
 from gsched.clock import SystemClock
 from gsched.config.load import load
 from gsched.errors import BadConfig
+from gsched.log_stream import log_stream
 from gschedd.build import Address, Daemon, build, decide
 from gschedd.kernel_cache import use_kernel_cache
 
@@ -124,7 +125,7 @@ def _log_to_stderr() -> None:
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(log_stream()),
         cache_logger_on_first_use=True,
     )
 
