@@ -130,14 +130,18 @@ def _down(directory: Path, keep_jobs: bool) -> None:
         return
     parts = [f"stopped {', '.join(done.stopped) or 'no daemon'}"]
     if done.ended_jobs:
-        parts.append(f"{done.ended_jobs} running jobs ended")
+        parts.append(f"{_jobs(done.ended_jobs, 'running job')} ended")
     if done.kept_jobs:
-        parts.append(f"{done.kept_jobs} jobs run on")
+        parts.append(f"running on: {_jobs(done.kept_jobs, 'job')}")
     if done.waiting_jobs:
-        parts.append(f"{done.waiting_jobs} jobs wait for the next `gsched up`")
+        parts.append(f"waiting for the next `gsched up`: {_jobs(done.waiting_jobs, 'job')}")
     if done.killed:
         parts.append(f"{done.killed} processes of jobs, which no daemon watched any more, were ended")
     click.echo("; ".join(parts))
+
+
+def _jobs(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 @gsched.command("status")

@@ -6,6 +6,7 @@ controller's to say. Nothing is sent before all of them passed.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -93,8 +94,10 @@ def _why_no_output(pattern: str, chdir: str) -> str:
     if not has_marks(pattern):
         try:
             mode = os.stat(start).st_mode  # noqa: PTH116  it is a text still
-        except OSError:
-            pass  # to be made
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return "its name is too long"
+            # else it is to be made
         else:
             if stat.S_ISDIR(mode):
                 return "it is a directory"

@@ -46,8 +46,9 @@ def check_script(script: bytes, source: str, limit: int = SCRIPT_MAX_BYTES) -> N
     if b"\0" in script:
         line = script.count(b"\n", 0, script.index(b"\0")) + 1
         raise BadRequest(f"{source}:{line}: the script holds a NUL byte: it is not a text (a program? then use --wrap)")
-    if not script.startswith(b"#!"):
-        first = script.split(b"\n", 1)[0][:40].decode("utf-8", "replace")
+    first_line = script.split(b"\n", 1)[0]
+    if not (first_line.startswith(b"#!") and first_line[2:].strip(_BLANK)):
+        first = first_line[:40].decode("utf-8", "replace")
         raise BadRequest(f"{source}:1: the first line must begin with #! and name an interpreter; found {first!r}")
     if b"\r\n" in script:
         line = script.count(b"\n", 0, script.index(b"\r\n")) + 1

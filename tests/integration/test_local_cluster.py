@@ -163,7 +163,7 @@ def test_down_ends_running_jobs_keeps_waiting_ones_and_leaves_no_process(up: Loc
     inside = until(lambda: leftovers.job_processes(Place(up.dir)), what="processes of the job")
     before = pids(up)
     told = up.out("gsched", "down", "--dir", str(up.dir))
-    assert "1 running jobs ended; 1 jobs wait for the next `gsched up`" in told
+    assert "1 running job ended; waiting for the next `gsched up`: 1 job" in told
     assert not [pid for pid in (*before.values(), *inside) if alive(pid)]
     assert not leftovers.supervisors(Place(up.dir))
     assert not list(up.dir.glob("*.pid"))
@@ -175,7 +175,7 @@ def test_down_ends_running_jobs_keeps_waiting_ones_and_leaves_no_process(up: Loc
 def test_down_can_leave_jobs_running_and_up_finds_them(up: LocalCluster) -> None:
     job = up.gsub(wrap="until [ -e kept ]; do sleep 0.05; done")
     up.wait(job, "RUNNING")
-    assert "1 jobs run on" in up.out("gsched", "down", "--keep-jobs", "--dir", str(up.dir))
+    assert "running on: 1 job" in up.out("gsched", "down", "--keep-jobs", "--dir", str(up.dir))
     assert leftovers.job_processes(Place(up.dir))
     up.up()
     assert up.state(job) == "RUNNING"

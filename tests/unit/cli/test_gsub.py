@@ -60,6 +60,7 @@ def test_fault_s4_an_output_file_must_be_one_that_can_be_made(tmp_path: Path) ->
     assert refused(tmp_path, "file/out") == expected
     assert refused(tmp_path, "file/%j/out").startswith("the output file file/%j/out cannot be written: ")
     assert refused(tmp_path, ".").startswith("the output file . cannot be written: it is a directory")
+    assert refused(tmp_path, "x" * 300).endswith("its name is too long; give another with -o")
     assert refused(tmp_path, "/dev/zero").endswith("it is neither a file nor a FIFO; give another with -o")
     (tmp_path / "gone").symlink_to("nowhere")
     assert "gone cannot be used: No such file" in refused(tmp_path, "gone/out")
