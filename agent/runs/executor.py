@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import secrets
 import socket as sockets
 import time
@@ -380,7 +381,7 @@ class Executor:
             "time_limit_s": launch.time_limit_s,
             "grace_s": launch.grace_s,
             "args": list(launch.args),
-            "environment": job_environment(key, launch, self._node, self._socket, token),
+            "environment": {**_home_of(launch), **job_environment(key, launch, self._node, self._socket, token)},
         }
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -402,6 +403,16 @@ def _step_request(request: OpenStep, own: dict[str, str]) -> dict[str, Any]:
         "tasks": [{"rank": task.rank, "environment": task.environment} for task in request.tasks],
         "kill_on_bad_exit": request.kill_on_bad_exit,
     }
+
+
+def _home_of(launch: LaunchSpec) -> dict[str, str]:
+    """The user's HOME as this node knows it, where the submission brought none (--export=NONE)."""
+    if "HOME" in launch.environment:
+        return {}
+    try:
+        return {"HOME": pwd.getpwuid(launch.uid).pw_dir}
+    except KeyError:
+        return {}
 
 
 def _port_is_free(port: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import pwd
 import shutil
 import signal
 import socket
@@ -54,6 +55,13 @@ def test_a_run_is_prepared_opened_ended_and_clean_in_that_order(node: OneNode) -
 def test_output_goes_to_a_file_in_the_working_directory_named_after_the_job(node: OneNode) -> None:
     node.finish(RUN, "#!/bin/sh\necho out; echo err >&2; pwd; echo $1\n", args=("an argument",))
     assert (node.work / "slurm-7.out").read_text() == f"out\nerr\n{node.work}\nan argument\n"
+
+
+def test_home_is_the_submitters_or_else_the_nodes_own_for_the_user(node: OneNode) -> None:
+    node.finish(RUN, "#!/bin/sh\necho $HOME\n")
+    assert (node.work / "slurm-7.out").read_text() == f"{pwd.getpwuid(os.getuid()).pw_dir}\n"
+    node.finish(key(8), "#!/bin/sh\necho $HOME\n", environment={"HOME": "/elsewhere"})
+    assert (node.work / "slurm-8.out").read_text() == "/elsewhere\n"
 
 
 def test_output_is_written_over_or_appended_as_asked_and_errors_may_go_elsewhere(node: OneNode) -> None:
