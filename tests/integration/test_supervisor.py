@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import pwd
 import shutil
 import signal
 import socket
