@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from gsched.clock import Now
 from gsched.config.layout import Layout
@@ -20,6 +23,8 @@ from gsched.values.run import NodePhase, NodeShare, Run, Step
 from gschedd.core.inputs import NodeInput, PlannedStart, Wait
 from gschedd.events import Close, Outcome, Send
 from gschedd.lifecycle.changes import Loaded, Note, PutAnswer, PutJob, PutNode, PutPayload, PutRun, PutStep
+
+K = TypeVar("K")
 
 AVOID_S = 600  # how long a job keeps off a node where its launch failed
 
@@ -160,6 +165,15 @@ class State:
 
     # --- looking
 
+    def all_later(self, late_ms: int) -> None:
+        """Move every deadline: this process stood still for so long, and nobody could be heard or answered."""
+        for presence in self.presence.values():
+            presence.heard += late_ms
+        _move(self.run_deadlines, late_ms)
+        _move(self.recent, late_ms)
+        _move(self.backing_off, late_ms)
+        _move(self.avoiding, late_ms)
+
     def due_again(self, boot: int) -> bool:
         """Whether a pending job's launch back-off, or its keeping off nodes, has just passed."""
         due = False
@@ -201,6 +215,11 @@ class State:
         return next((p for p in self.settings.partitions if p.name == name), None)
 
 
+def _move(deadlines: dict[K, int], by_ms: int) -> None:
+    for key in deadlines:
+        deadlines[key] += by_ms
+
+
 class StateChange:
     """One event's work on the state: what is put here is applied at once and recorded for the journal."""
 
@@ -212,6 +231,8 @@ class StateChange:
         self.touched: dict[NodeName, dict[RunKey, None]] = {}  # whose wanted set changed
 
     def put_job(self, job: Job) -> None:
+        if job.state.final and job.finished is None:
+            job = replace(job, finished=self.at)
         if job.id not in self.state.jobs:
             self.state.job_order.append(job.id)
         self.state.jobs[job.id] = job

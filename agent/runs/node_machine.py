@@ -106,7 +106,8 @@ class NodeMachine:
         self._run_seqs: dict[int, RunKey] = {}
         self._step_seqs: dict[int, tuple[RunKey, StepId]] = {}
         self._steps_said_at = 0
-        self._welcomed = False
+        self.welcomed = False  # in this session
+        self._told_wanted = False  # in this life: until then what was found goes on as it is
         self._order_seq = 0
         for run in found:
             self._adopt(run)
@@ -125,10 +126,10 @@ class NodeMachine:
         effects: list[Effect] = []
         match event:
             case Connected():
-                self._welcomed = False
+                self.welcomed = False
                 effects.append(Say(self._hello()))
             case Disconnected():
-                self._welcomed = False
+                self.welcomed = False
             case Received():
                 self._received(effects, event.message, now)
             case Ticked():
@@ -157,7 +158,7 @@ class NodeMachine:
     def _received(self, effects: list[Effect], message: Welcome | Orders | Acks | HeartbeatAck, now: Now) -> None:
         if isinstance(message, Welcome):
             self._welcome(effects, message, now)
-        elif not self._welcomed:
+        elif not self.welcomed:
             return  # of a session that is over
         elif isinstance(message, Acks):
             for seq in message.seqs:
@@ -177,7 +178,7 @@ class NodeMachine:
             self._memory = replace(self._memory, highest_term=welcome.term)
             effects.append(Save(self._memory))
         self._owner_uid = welcome.owner_uid if welcome.owner_uid is not None else self._owner_uid
-        self._welcomed, self._order_seq = True, 0
+        self.welcomed, self._told_wanted, self._order_seq = True, True, 0
         self._want_whole(effects, welcome.whole, now)
         for key, run in list(self.runs.items()):
             self._report(effects, key, run, now)
@@ -215,6 +216,8 @@ class NodeMachine:
     # --- acting towards the wanted set
 
     def _act(self, effects: list[Effect], key: RunKey, now: Now) -> None:
+        if not self._told_wanted:
+            return
         wanted, run = self._wanted.get(key), self.runs.get(key)
         if wanted is None:
             if run is not None:
@@ -321,7 +324,7 @@ class NodeMachine:
 
     def _report(self, effects: list[Effect], key: RunKey, run: LocalRun, now: Now) -> None:
         """Tell the latest fact of a run, if the controller does not have it."""
-        if not self._welcomed or run.phase is NodePhase.ORDERED or run.acked is run.phase:
+        if not self.welcomed or run.phase is NodePhase.ORDERED or run.acked is run.phase:
             return
         seq = self._next_seq(effects)
         self._run_seqs.pop(run.reported_seq, None)
@@ -347,7 +350,7 @@ class NodeMachine:
         effects.append(Say(report))
 
     def _report_step(self, effects: list[Effect], step: StepDone) -> None:
-        if not self._welcomed:
+        if not self.welcomed:
             return
         seq = self._next_seq(effects)
         self._step_seqs[seq] = (step.key, step.step)
@@ -380,7 +383,7 @@ class NodeMachine:
 
     def _say_again(self, effects: list[Effect], now: Now) -> None:
         """What was told long ago and not acknowledged is told again; while disconnected nothing is."""
-        if not self._welcomed:
+        if not self.welcomed:
             return
         for key, run in list(self.runs.items()):
             if run.reported_seq and now.boot - run.reported_at >= _SAY_AGAIN_MS:

@@ -101,6 +101,7 @@ class Job(Struct, frozen=True, kw_only=True):
     eligible: Instant  # when it last began to wait without a hold
     started: Instant | None = None  # of the current or last run
     ended: Instant | None = None
+    finished: Instant | None = None  # when its final state was reached: later than `ended` if nodes were out of sight
     elapsed_s: int = 0  # of the last run, as its supervisor measured it
     run: RunNo = RunNo(0)  # the last one made
     nodes: tuple[NodeName, ...] = ()  # of the current or last run, in rank order
@@ -113,3 +114,8 @@ class Job(Struct, frozen=True, kw_only=True):
     exit_code: int = 0
     exit_signal: int = 0
     cancelled_by: int | None = None  # uid
+
+    @property
+    def kept_from(self) -> Instant:
+        """Since when a finished job is history: listings and retention count from here."""
+        return self.finished or self.ended or self.submitted

@@ -273,11 +273,7 @@ def tick(change: StateChange, since_last_ms: int) -> None:
     """Judge silence and deadlines. What the loop itself was late by is nobody's silence (rule 9)."""
     state = change.state
     if since_last_ms > _LATE_MS:
-        late = since_last_ms - _TICK_MS
-        for presence in state.presence.values():
-            presence.heard += late
-        for key in state.run_deadlines:
-            state.run_deadlines[key] += late
+        state.all_later(since_last_ms - _TICK_MS)
     times = state.settings.times
     for name, presence in state.presence.items():
         silent = change.now.boot - presence.heard

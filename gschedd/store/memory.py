@@ -53,7 +53,7 @@ class MemoryJournal:
         self._term = Term(self._term + 1)
         ended_after = now - min_job_age_s * 1000
         held = {run.job for run in self._runs.values() if not run.closed}  # ended, not clean everywhere
-        jobs = tuple(j for j in self._jobs.values() if not j.state.final or _finished(j) >= ended_after or j.id in held)
+        jobs = tuple(j for j in self._jobs.values() if not j.state.final or j.kept_from >= ended_after or j.id in held)
         unfinished = {job.id for job in jobs if not job.state.final}
         runs = tuple(run for run in self._runs.values() if not run.closed)
         live = {run.key for run in runs}
@@ -137,7 +137,3 @@ class MemoryJournal:
                 self._answers[uid, request_id] = change
             case Note():
                 self.notes.append(change)
-
-
-def _finished(job: Job) -> Instant:
-    return job.submitted if job.ended is None else job.ended

@@ -30,7 +30,7 @@ def _job(change: PutJob) -> Row:
     job = change.job
     finished = None
     if job.state.final:
-        finished = job.submitted if job.ended is None else job.ended
+        finished = job.kept_from
     return (job.id, job.uid, key_text(job.user), job.state.value, job.submitted, finished, pack_body(job))
 
 

@@ -183,6 +183,11 @@ class Host:
     def disconnected(self) -> None:
         self.post(Disconnected())
 
+    @property
+    def welcomed(self) -> bool:
+        """Whether the agent has heard the wanted set in this session."""
+        return self.agent is not None and self.agent.welcomed
+
     def tick(self) -> None:
         self.post(Ticked())
 

@@ -77,6 +77,7 @@ class World:
         self._session = 0
         self._links: dict[str, Connection] = {}
         self._heartbeats: dict[str, int] = {}
+        self._dialled: dict[str, int] = {}
         self._call = 0
         self._callers: dict[int, Callable[[Any], None]] = {}
         self.behaviours: dict[int, Plan] = {}
@@ -231,7 +232,7 @@ class World:
             return
         self._session += 1
         self._links[host.name] = Connection(self._session, host.name, self.office)
-        self._heartbeats[host.name] = self.time
+        self._heartbeats[host.name] = self._dialled[host.name] = self.time
         host.connected()
 
     def _link(self, session: int) -> Connection | None:
@@ -274,7 +275,8 @@ class World:
         link = self._links.get(host.name)
         if host.agent is None or link is None:
             return
-        if self.time - self._heartbeats[host.name] > 45_000:
+        unwelcome = not host.welcomed and self.time - self._dialled[host.name] > 10_000
+        if unwelcome or self.time - self._heartbeats[host.name] > 45_000:
             self._agent_hangs_up(host)
             return
         self.network.carry(

@@ -251,6 +251,15 @@ def test_an_adopted_run_is_told_and_not_prepared_again() -> None:
     assert _kinds(effects) == [Say]
 
 
+def test_a_new_agent_leaves_what_it_found_alone_until_it_is_told_what_is_wanted() -> None:
+    a = Agent(FoundRun(key=KEY, phase=NodePhase.READY, first=True), welcome=False)
+    assert a.feed(Opened(KEY, AT)) == []
+    assert a.feed(Ticked()) == []
+    a.feed(Connected())
+    effects = a.welcome(WantedRun(key=KEY, phase=WantedPhase.START))
+    assert _kinds(effects) == [Say]
+
+
 def test_a_bare_directory_is_prepared_again() -> None:
     a = Agent(FoundRun(key=KEY, phase=NodePhase.ORDERED, first=True), welcome=False)
     a.feed(Connected())
