@@ -97,9 +97,12 @@ class Checker:
                 self._fail(f"job {job} was {state.value} and is not listed any more")
 
     def _may_have_left(self, job: JobId) -> bool:
-        """A controller that starts after the wall clock stepped leaves out jobs that seem to have ended long ago."""
+        """Its final state is durable and min_job_age is over (or seems so after the wall clock stepped)."""
         stored = self._stored()[0].get(job)
-        return self._world.wall_stepped and stored is not None and stored.state.final
+        if stored is None or not stored.state.final:
+            return False
+        age_ms = self._world.now().wall - stored.kept_from
+        return self._world.wall_stepped or age_ms >= 1000 * self._world.settings.times.min_job_age_s
 
     # --- after healing
 
