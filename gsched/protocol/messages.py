@@ -88,7 +88,7 @@ class JobRow(Struct, frozen=True, array_like=True):
     nnodes: int
     ntasks: int
     cpus: int  # over all nodes
-    mem_mib: int  # a node; -1 = by share
+    mem_mib: int  # a node; 0 = the whole node, -1 = by share
     gpus: int  # over all nodes
     gpu_model: str
     restarts: int

@@ -77,10 +77,13 @@ def _end(row: JobRow) -> int:
 
 
 def _memory(mib: int) -> str:
-    """As squeue: the largest unit that leaves a whole number. -1 is by share of the node's GPUs or cores."""
-    if mib < 0:
-        return "share"
-    return f"{mib // 1024}G" if mib and mib % 1024 == 0 else f"{mib}M"
+    """As squeue: the largest unit that leaves a whole number; 0 is all of the node's.
+
+    -1 is by share of the node's GPUs or cores.
+    """
+    if mib <= 0:
+        return "share" if mib < 0 else "0"
+    return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"
 
 
 def _gpus(row: JobRow) -> str:

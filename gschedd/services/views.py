@@ -23,7 +23,7 @@ from gsched.protocol.messages import (
     ShowJob,
 )
 from gsched.values.ids import Instant, JobId, NodeName, RunKey
-from gsched.values.job import Job, MemoryRule
+from gsched.values.job import Job, MemoryRule, NodeNeed
 from gsched.values.node import Node, NodeState
 from gsched.values.states import JobState
 from gschedd.services.jobs import is_admin
@@ -93,7 +93,7 @@ def job_row(state: State, job: Job, boot: int) -> JobRow:
         nnodes=nnodes,
         ntasks=request.ntasks,
         cpus=request.need.cpus * nnodes,
-        mem_mib=request.need.mem_mib if request.need.mem_rule is MemoryRule.EXACT else -1,
+        mem_mib=_memory_asked(request.need),
         gpus=request.need.gpus * nnodes,
         gpu_model=request.gpu_model,
         restarts=job.restarts,
@@ -101,6 +101,12 @@ def job_row(state: State, job: Job, boot: int) -> JobRow:
         exit_signal=job.exit_signal,
         chdir=job.spec.chdir,
     )
+
+
+def _memory_asked(need: NodeNeed) -> int:
+    if need.mem_rule is MemoryRule.EXACT:
+        return need.mem_mib
+    return 0 if need.mem_rule is MemoryRule.ALL else -1
 
 
 def _elapsed_s(state: State, job: Job, boot: int) -> int:

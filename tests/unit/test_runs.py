@@ -271,6 +271,13 @@ def test_a_held_job_is_not_started_until_released() -> None:
     assert c.job(1).state is S.CONFIGURING
 
 
+def test_a_listing_tells_a_whole_nodes_memory_from_a_share_of_it() -> None:
+    c = Controller()
+    asked = [c.submit(hold=True, **spec) for spec in ({}, {"mem_mib": 0}, {"mem_mib": 2048})]
+    page = c.ask(ListJobs(tuple(asked)))
+    assert [row.mem_mib for row in page.rows] == [-1, 0, 2048]
+
+
 # --- silence, loss, return
 
 
