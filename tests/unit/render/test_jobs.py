@@ -95,7 +95,7 @@ def test_the_start_of_a_waiting_job_is_the_planned_one() -> None:
     assert cell("e", running(3600, "n1")) == stamp
 
 
-@pytest.mark.parametrize(("mib", "expected"), [(-1, "share"), (0, "0M"), (1024, "1G"), (1500, "1500M")])
+@pytest.mark.parametrize(("mib", "expected"), [(-1, "share"), (0, "0"), (1024, "1G"), (1500, "1500M")])
 def test_memory_is_a_node_s_in_the_largest_whole_unit(mib: int, expected: str) -> None:
     assert cell("m", pending(mem_mib=mib)) == expected
 
