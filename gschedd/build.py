@@ -42,6 +42,7 @@ _USER_SOCKET_MODE: Final = (
 )
 _PURGE_EVERY_S: Final = 3600.0
 _FAREWELL_S: Final = 2.0
+_QUIET_TURNS: Final = 3  # without a connection, before the end
 _STOPPING: Final = "the controller is stopping"
 _TICKET_SECRET_BYTES: Final = 32
 
@@ -125,11 +126,16 @@ class Daemon:
             await self._say_farewell()
 
     async def _say_farewell(self) -> None:
-        """Close every connection after what is queued for it was written; cut those that take too long."""
-        self.users.close(_STOPPING)
-        self.fleet.close(_STOPPING)
+        """Close every connection after what is queued for it was written; cut those that take too long.
+
+        One that was accepted as the doors were shut shows itself a few turns of the loop later.
+        """
         deadline = asyncio.get_running_loop().time() + _FAREWELL_S
-        while (self.users.connections or self.fleet.sessions) and asyncio.get_running_loop().time() < deadline:
+        quiet_turns = 0
+        while quiet_turns < _QUIET_TURNS and asyncio.get_running_loop().time() < deadline:
+            self.users.close(_STOPPING)
+            self.fleet.close(_STOPPING)
+            quiet_turns = 0 if self.users.connections or self.fleet.sessions else quiet_turns + 1
             await asyncio.sleep(0.005)
         self.users.abort(_STOPPING)
         self.fleet.abort(_STOPPING)
