@@ -128,11 +128,6 @@ class Executor:
         """What was saved last."""
         return self.spool.load_memory()
 
-    def live_uids(self) -> set[int]:
-        """The users who have a run here that is not over: whom the agent may speak for."""
-        launches = (self.spool.launch_of(key) for key, run in self._runs.items() if not run.over)
-        return {launch["uid"] for launch in launches if launch}
-
     # --- steps
 
     async def open_step(self, key: RunKey, step: StepId, request: OpenStep, ticket: Ticket) -> None:
@@ -188,12 +183,8 @@ class Executor:
         """The file that a task's output (or error output) goes to; it may not be there yet."""
         return self.spool.directory(key) / "steps" / str(step) / f"{rank}.{'err' if error else 'out'}"
 
-    def task_end(self, key: RunKey, step: StepId, rank: int) -> tuple[int, int] | None:
-        """A task's exit code and signal once it has ended. All that it wrote is in its files then."""
-        return self.task_ends(key, step).get(rank)
-
     def task_ends(self, key: RunKey, step: StepId) -> dict[int, tuple[int, int]]:
-        """The ends of a step's tasks on this node so far, by rank."""
+        """The ends (code, signal) of a step's tasks on this node so far, by rank. All they wrote is in their files."""
         return records.read_ends(f"{self.spool.directory(key)}/steps/{step}/ends")
 
     def on_step_change(self, key: RunKey, step: StepId) -> asyncio.Event:

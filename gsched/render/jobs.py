@@ -11,6 +11,7 @@ from gsched.render.columns import Column
 from gsched.render.text import shown
 from gsched.render.times import moment
 from gsched.spec.durations import NO_LIMIT, squeue_limit, squeue_style
+from gsched.spec.memory import format_memory
 from gsched.values.ids import Instant
 from gsched.values.states import JobState
 
@@ -77,13 +78,8 @@ def _end(row: JobRow) -> int:
 
 
 def _memory(mib: int) -> str:
-    """As squeue: the largest unit that leaves a whole number; 0 is all of the node's.
-
-    -1 is by share of the node's GPUs or cores.
-    """
-    if mib <= 0:
-        return "share" if mib < 0 else "0"
-    return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"
+    """As squeue; 0 is all of the node's, -1 a share by the node's GPUs or cores."""
+    return "share" if mib < 0 else format_memory(mib)
 
 
 def _gpus(row: JobRow) -> str:

@@ -1,7 +1,7 @@
-"""A store in memory for the simulation: it can lose what was not yet durable, and forget to say what became of a batch.
+"""A store in memory for the simulation: the object outlives a pretended crash of the controller, as a disk does.
 
-The object outlives a pretended crash of the controller, as a disk does. `write` is durable at once, as the real store's
-is; the simulation uses `append` and later `flush`, with a crash wherever it likes in between.
+`write` is durable at once, as the real store's is: a crash before the simulation calls it loses the batch. It can fail
+without saying what became of a batch.
 """
 
 from __future__ import annotations
@@ -42,14 +42,12 @@ class MemoryJournal:
         self._term = Term(0)
         self._last = BatchNo(0)
         self._next_job_id = JobId(1)
-        self._pending: deque[Batch] = deque()
         self._failures: deque[tuple[bool, str]] = deque()
 
     # --- as the real store
 
     def open(self, holder: str, now: Instant, min_job_age_s: int, answers_kept_s: int) -> Loaded:  # noqa: ARG002  as promised
-        """See Journal.open. What an earlier holder appended and did not flush never happened."""
-        self.crash()
+        """See Journal.open."""
         self._term = Term(self._term + 1)
         ended_after = now - min_job_age_s * 1000
         held = {run.job for run in self._runs.values() if not run.closed}  # ended, not clean everywhere
@@ -86,28 +84,6 @@ class MemoryJournal:
         return self._last
 
     # --- what only a simulation can do
-
-    @property
-    def pending(self) -> int:
-        """How many batches are appended and not durable."""
-        return len(self._pending)
-
-    def append(self, batch: Batch) -> None:
-        """Take a batch that a crash may still lose. Raises Deposed and OutOfOrder when it is flushed."""
-        self._pending.append(batch)
-
-    def flush(self) -> BatchNo:
-        """Make the oldest appended batch durable; give its number. There must be one."""
-        batch = self._pending[0]
-        self._store(batch)
-        self._pending.popleft()
-        return batch.number
-
-    def crash(self) -> int:
-        """Lose every batch that is not durable; give how many."""
-        lost = len(self._pending)
-        self._pending.clear()
-        return lost
 
     def fail_next(self, *, stored: bool, cause: str = "the connection was lost") -> None:
         """Make the next `write` or `last_batch` raise StoreUnavailable; `stored`: the batch is durable all the same."""
