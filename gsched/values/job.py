@@ -65,6 +65,9 @@ class NodeNeed(Struct, frozen=True):
     gpus: int = 0
     mem_rule: MemoryRule = MemoryRule.SHARE
     mem_mib: int = 0  # with EXACT
+    gpu_milli: int = 1000  # thousandths of the GPU's compute; below 1000 a fraction of one GPU, and `gpus` is 1
+    gpu_mem_mib: int = 0  # of a fraction; 0 = the GPU's memory by `gpu_milli`
+    mig_profile: str = ""  # "1g.10gb": `gpus` slices of that profile, whole GPUs otherwise
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -82,6 +85,14 @@ class Request(Struct, frozen=True, kw_only=True):
     exclude: tuple[NodeName, ...] = ()
     constraint: str = ""
     time_limit_s: int = 0  # 0 = no limit
+    level: str = ""  # topology level that the job may not cross; "" = any
+    prefer_level: str = ""  # crossing levels up to this one costs nothing
+    any_topology: bool = False  # where the nodes are does not matter
+    switches: int = 0  # most leaf switches wanted; 0 = any number
+    switches_wait_s: int = 0  # for so long after it became eligible it waits for them; 0 = for ever
+    segment: int = 0  # nodes come in groups of so many, each group under one lowest switch
+    reservation: str = ""  # runs inside this administrator's reservation
+    gpu_memory_mib: int = 0  # each GPU must have at least so much
     spread_note: str = ""  # said to the user when -G could not be put on fewer nodes
 
 

@@ -37,6 +37,9 @@ class NodeShare(Struct, frozen=True):
     mem_mib: int
     gpus: int = 0  # bitmask over the node's GPU indices
     port: int = 0  # rendezvous port reserved for the run on this node
+    gpu_milli: int = 0  # a fraction: thousandths taken of the one GPU in `gpus`; 0 = `gpus` are held whole
+    gpu_mem_mib: int = 0  # a fraction: memory taken of it
+    slices: int = 0  # MIG: bitmask of memory slices taken of the one GPU in `gpus`
 
     @property
     def gpu_indices(self) -> tuple[int, ...]:
