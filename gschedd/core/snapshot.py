@@ -132,17 +132,18 @@ def _node_arrays(ordered: Sequence[NodeInput], kinds: Sequence[int], runs: RunAr
 
 def _run_arrays(holds: Sequence[HoldInput], index: dict[NodeName, int]) -> RunArrays:
     rows = [
-        (index[share.node], SOMEDAY if hold.expected_end is None else hold.expected_end, share)
-        for hold in holds
+        (index[share.node], SOMEDAY if hold.expected_end is None else hold.expected_end, share, number)
+        for number, hold in enumerate(holds)
         for share in hold.shares
         if share.node in index
     ]
     return RunArrays(
-        node=int64s([node for node, _, _ in rows]),
-        end=int64s([end for _, end, _ in rows]),
-        cores=int64s([share.cpus for _, _, share in rows]),
-        memory=int64s([share.mem_mib for _, _, share in rows]),
-        gpus=int64s([share.gpus for _, _, share in rows]),
+        node=int64s([node for node, _, _, _ in rows]),
+        end=int64s([end for _, end, _, _ in rows]),
+        cores=int64s([share.cpus for _, _, share, _ in rows]),
+        memory=int64s([share.mem_mib for _, _, share, _ in rows]),
+        gpus=int64s([share.gpus for _, _, share, _ in rows]),
+        run=int64s([number for _, _, _, number in rows]),
     )
 
 

@@ -9,15 +9,32 @@ import numpy as np
 from gsched.values.ids import Instant
 from gschedd.core.inputs import Policy
 from gschedd.core.kernels.arrays import (
+    AHEAD_ROWS,
+    AVOIDED,
+    BITS_GE,
+    BITS_ROWS,
+    BITS_UP,
+    FOREVER,
+    HELD_ROWS,
+    MOST_GE,
+    MUST,
+    NODE_AHEAD,
+    NODE_AHEAD_GUARD,
+    NODE_FREE_GPUS,
+    NODE_ROWS,
     NODE_RUNS,
+    NODE_UP,
     OUT_START,
+    ClassArrays,
     Classes,
     Grid,
     Int64s,
     Links,
+    NodeArrays,
     RunArrays,
     Tree,
 )
+from gschedd.core.kernels.bits import pack, words_of
 from gschedd.core.snapshot import Snapshot
 
 
@@ -25,6 +42,7 @@ class Workspace(NamedTuple):
     """The walk's arguments; the names of the grids' rows are in kernels/arrays.py."""
 
     nodes: Grid  # (NODE_, n)
+    bits: Grid  # (BITS_, words of n)
     tree: Tree
     links: Links
     classes: Classes
@@ -47,22 +65,52 @@ def make_workspace(snapshot: Snapshot, policy: Policy, now: Instant) -> Workspac
     out = _zeros(5, jobs)
     out[OUT_START] = -1
     columns = snapshot.classes
-    nodes = np.stack([*snapshot.nodes, heads, np.full(size, -1, dtype=np.int64)])
-    assert nodes.shape[0] == NODE_RUNS + 2
+    nodes = _nodes(snapshot.nodes, heads)
     return Workspace(
         nodes=nodes,
+        bits=_bits(nodes),
         tree=snapshot.tree,
         links=snapshot.links,
-        classes=Classes(np.stack(columns[:-2]), columns.eligible, columns.usable),
+        classes=_classes(columns),
         queue=np.stack([snapshot.queue.cls, snapshot.queue.limit]),
         held=held,
-        ahead=_zeros(7, planned),
+        ahead=_zeros(AHEAD_ROWS, planned),
         used=np.array([snapshot.runs.node.size, 0, 0], dtype=np.int64),
         scan=_zeros(11, size + 1),
         times=np.zeros(1 + size + held.shape[1] + planned, dtype=np.int64),
         memo=_zeros(4, columns.least.size),
         out=out,
         shares=_zeros(3, starts + planned),
+    )
+
+
+def _nodes(columns: NodeArrays, heads: Int64s) -> Grid:
+    """The snapshot's columns and, for each node, its chains; no node has anything planned yet."""
+    nodes = _zeros(NODE_ROWS, heads.size)
+    nodes[:NODE_RUNS] = columns
+    nodes[NODE_RUNS] = heads
+    nodes[NODE_AHEAD] = -1
+    nodes[NODE_AHEAD_GUARD] = FOREVER
+    return nodes
+
+
+def _bits(nodes: Grid) -> Grid:
+    bits = _zeros(BITS_ROWS, words_of(nodes.shape[1]))
+    bits[BITS_UP] = pack(nodes[NODE_UP] > 0)
+    free = np.bitwise_count(nodes[NODE_FREE_GPUS]).astype(np.int64)
+    bits[BITS_GE:] = pack(free >= np.arange(MOST_GE + 1)[:, None])
+    return bits
+
+
+def _classes(columns: ClassArrays) -> Classes:
+    eligible = columns.eligible
+    return Classes(
+        columns=np.stack(columns[:-2]),
+        eligible=eligible,
+        usable=columns.usable,
+        may=pack(eligible > 0),
+        must=pack(eligible & MUST > 0),
+        avoided=pack(eligible & AVOIDED > 0),
     )
 
 
@@ -91,7 +139,7 @@ def _held(runs: RunArrays, size: int, starts: int, now: Instant, kill_ms: int) -
     An end that has passed counts as `kill_ms` from now.
     """
     rows = runs.node.size
-    grid = _zeros(5, rows + starts)
+    grid = _zeros(HELD_ROWS, rows + starts)
     order = np.argsort(runs.node, kind="stable")
     node = runs.node[order]
     after = np.append(np.where(node[1:] == node[:-1], order[1:], -1), -1)[:rows]
@@ -100,5 +148,5 @@ def _held(runs: RunArrays, size: int, starts: int, now: Instant, kill_ms: int) -
     heads[node[begins]] = order[begins]
     grid[0, order] = after
     grid[1, :rows] = np.where(runs.end <= now, now + kill_ms, runs.end)
-    grid[2:, :rows] = np.stack([runs.cores, runs.memory, runs.gpus])
+    grid[2:, :rows] = np.stack([runs.cores, runs.memory, runs.gpus, runs.run])
     return heads, grid

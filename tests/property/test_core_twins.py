@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gschedd.core import links_twin
 from gschedd.core.kernels import links as links_nb
-from gschedd.core.kernels.room import popcount_nb
+from gschedd.core.kernels.bits import popcount_nb
 from gschedd.core.plan import plan
 from gschedd.core.snapshot import build_snapshot
 from gschedd.core.twins import plan_py

@@ -9,8 +9,10 @@ from gschedd.core.kernels.arrays import (
     AHEAD_GUARD,
     AHEAD_LINK,
     AHEAD_MEMORY,
+    AHEAD_OWNER,
     AHEAD_START,
     AVOIDED,
+    BITS_AHEAD,
     CLASS_CORES,
     CLASS_GPUS,
     CLASS_LEAST,
@@ -21,6 +23,10 @@ from gschedd.core.kernels.arrays import (
     HELD_LINK,
     MUST,
     NODE_AHEAD,
+    NODE_AHEAD_CORES,
+    NODE_AHEAD_GPUS,
+    NODE_AHEAD_GUARD,
+    NODE_AHEAD_MEMORY,
     NODE_LINKS,
     NODE_RUNS,
     NODE_UP,
@@ -44,6 +50,7 @@ from gschedd.core.kernels.arrays import (
     Links,
     Tree,
 )
+from gschedd.core.kernels.bits import put_nb
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.links import subset_nb
 from gschedd.core.kernels.place import member_fits_nb, place_nb, scan_nb
@@ -53,6 +60,7 @@ from gschedd.core.kernels.room import memory_need_nb, running_room_nb
 @kernel
 def plan_ahead_nb(
     nodes: Grid,
+    bits: Grid,
     tree: Tree,
     links: Links,
     classes: Classes,
@@ -87,20 +95,43 @@ def plan_ahead_nb(
     for n in range(nodes.shape[1]):
         if not scan[SCAN_CHOSEN, n]:
             continue
-        row = used[USED_AHEAD]
-        used[USED_AHEAD] = row + 1
-        ahead[AHEAD_LINK, row], nodes[NODE_AHEAD, n] = nodes[NODE_AHEAD, n], row
-        ahead[AHEAD_GUARD, row], ahead[AHEAD_START, row], ahead[AHEAD_END, row] = guard, start, end
-        ahead[AHEAD_CORES, row] = classes.columns[CLASS_CORES, c]
-        ahead[AHEAD_MEMORY, row] = memory_need_nb(nodes, classes, c, n)
-        ahead[AHEAD_GPUS, row] = subset_nb(
-            links, nodes[NODE_LINKS, n], scan[SCAN_GPUS, n], classes.columns[CLASS_GPUS, c]
-        )
+        cores, memory = classes.columns[CLASS_CORES, c], memory_need_nb(nodes, classes, c, n)
+        gpus = subset_nb(links, nodes[NODE_LINKS, n], scan[SCAN_GPUS, n], classes.columns[CLASS_GPUS, c])
+        put_ahead_nb(nodes, bits, ahead, used, n, guard, start, end, cores, memory, gpus, j)
         share = used[USED_SHARES]
         used[USED_SHARES] = share + 1
         shares[SHARE_NODE, share] = n
         out[OUT_NODES, j] += 1
     out[OUT_START, j] = start
+
+
+@kernel
+def put_ahead_nb(
+    nodes: Grid,
+    bits: Grid,
+    ahead: Grid,
+    used: Int64s,
+    n: int,
+    guard: int,
+    start: int,
+    end: int,
+    cores: int,
+    memory: int,
+    gpus: int,
+    owner: int,
+) -> None:
+    """Keep that much of node n free through [start, end) for its owner; see AHEAD_OWNER."""
+    row = used[USED_AHEAD]
+    used[USED_AHEAD] = row + 1
+    ahead[AHEAD_LINK, row], nodes[NODE_AHEAD, n] = nodes[NODE_AHEAD, n], row
+    ahead[AHEAD_GUARD, row], ahead[AHEAD_START, row], ahead[AHEAD_END, row] = guard, start, end
+    ahead[AHEAD_CORES, row], ahead[AHEAD_MEMORY, row], ahead[AHEAD_GPUS, row] = cores, memory, gpus
+    ahead[AHEAD_OWNER, row] = owner
+    put_nb(bits, BITS_AHEAD, n)
+    nodes[NODE_AHEAD_GUARD, n] = min(nodes[NODE_AHEAD_GUARD, n], guard)
+    nodes[NODE_AHEAD_GPUS, n] |= gpus
+    nodes[NODE_AHEAD_CORES, n] += cores
+    nodes[NODE_AHEAD_MEMORY, n] += memory
 
 
 @kernel

@@ -88,6 +88,7 @@ class RunArrays(NamedTuple):
     cores: Int64s
     memory: Int64s
     gpus: Int64s  # mask
+    run: Int64s  # number of the hold among the holds
 
 
 # Within a pass the columns stand as rows of one Grid per subject: a kernel that takes few arrays compiles in a
@@ -98,6 +99,9 @@ class Classes(NamedTuple):
     columns: Grid  # (CLASS_, classes)
     eligible: Bytes
     usable: Int64s
+    may: Grid  # (rows, words) bitmaps of nodes: those that meet the static constraints of a row of `eligible`
+    must: Grid  # (rows, words) of these, the named ones
+    avoided: Grid  # (rows, words) of these, those to keep off now
 
 
 # Rows of the nodes' grid: those of NodeArrays, then the first row of the node's chains; -1 = none.
@@ -112,6 +116,23 @@ NODE_FREE_GPUS: Final = 7
 NODE_LINKS: Final = 8
 NODE_RUNS: Final = 9  # in the grid of what is held
 NODE_AHEAD: Final = 10  # in the grid of planned starts
+# What the rows of planned starts, reservations and claims on the node come to: for tests that need not walk the chain.
+NODE_AHEAD_GUARD: Final = 11  # the least guard; FOREVER = no rows
+NODE_AHEAD_GPUS: Final = 12  # union of their masks
+NODE_AHEAD_CORES: Final = 13  # sum
+NODE_AHEAD_MEMORY: Final = 14  # sum
+NODE_ROWS: Final = 15
+
+# Rows of bitmaps of nodes (see bits.py).
+BITS_UP: Final = 0  # may take something new
+BITS_AHEAD: Final = 1  # has rows of planned starts, reservations or claims
+BITS_FITS: Final = 2  # of the current search: holds one member through the window
+BITS_UNPLANNED: Final = 3  # of the current search: would hold one now if nothing were planned
+BITS_LATE: Final = 4  # of the current search: room comes only SOMEDAY
+BITS_CHOSEN: Final = 5  # of the current search: in the placement
+BITS_GE: Final = 6  # row BITS_GE + j: has at least j wholly free GPUs now; j up to MOST_GE
+MOST_GE: Final = 16  # a job of more GPUs a node starts from the last row
+BITS_ROWS: Final = BITS_GE + MOST_GE + 1
 
 # Rows of Links.kinds.
 LINK_GPUS: Final = 0  # GPUs of the node
@@ -139,6 +160,8 @@ HELD_END: Final = 1
 HELD_CORES: Final = 2
 HELD_MEMORY: Final = 3
 HELD_GPUS: Final = 4
+HELD_RUN: Final = 5  # number of the run among the holds; -1 = a start of this pass
+HELD_ROWS: Final = 6
 
 # Rows of planned starts: a chain per node.
 AHEAD_LINK: Final = 0
@@ -148,6 +171,8 @@ AHEAD_END: Final = 3
 AHEAD_CORES: Final = 4
 AHEAD_MEMORY: Final = 5
 AHEAD_GPUS: Final = 6
+AHEAD_OWNER: Final = 7  # row of the job in the queue; -2 - number of a reservation; -1 = nobody
+AHEAD_ROWS: Final = 8
 
 # Rows of the workspace: what one class finds on each node in one window.
 SCAN_FITS: Final = 0  # 1 = holds one member

@@ -11,8 +11,8 @@ from gschedd.core.kernels.arrays import (
     Int64s,
     Links,
 )
+from gschedd.core.kernels.bits import popcount_nb
 from gschedd.core.kernels.compiled import kernel
-from gschedd.core.kernels.room import popcount_nb
 
 TABLE_GPUS: Final = 16  # nodes with more GPUs get no table (2^n rows); their GPUs are taken from the lowest index
 

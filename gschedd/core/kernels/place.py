@@ -36,9 +36,10 @@ from gschedd.core.kernels.arrays import (
     Links,
     Tree,
 )
+from gschedd.core.kernels.bits import popcount_nb
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.links import subset_class_nb
-from gschedd.core.kernels.room import memory_need_nb, popcount_nb, room_nb
+from gschedd.core.kernels.room import memory_need_nb, room_nb
 
 
 @kernel

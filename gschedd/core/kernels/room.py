@@ -30,17 +30,8 @@ from gschedd.core.kernels.arrays import (
     Classes,
     Grid,
 )
+from gschedd.core.kernels.bits import popcount_nb
 from gschedd.core.kernels.compiled import kernel
-
-
-@kernel
-def popcount_nb(mask: int) -> int:
-    """Number of bits set in a mask of up to 62 bits."""
-    count = 0
-    while mask != 0:
-        mask &= mask - 1
-        count += 1
-    return count
 
 
 @kernel

@@ -22,6 +22,7 @@ from gschedd.core.kernels.arrays import (
     HELD_GPUS,
     HELD_LINK,
     HELD_MEMORY,
+    HELD_RUN,
     MEMO_FOUND,
     MEMO_LIMIT,
     MEMO_OUTLOOK,
@@ -62,15 +63,17 @@ from gschedd.core.kernels.arrays import (
     Links,
     Tree,
 )
+from gschedd.core.kernels.bits import free_now_nb, popcount_nb
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.links import subset_nb
 from gschedd.core.kernels.place import place_nb, scan_nb
-from gschedd.core.kernels.room import memory_need_nb, popcount_nb
+from gschedd.core.kernels.room import memory_need_nb
 
 
 @kernel
 def walk_nb(
     nodes: Grid,
+    bits: Grid,
     tree: Tree,
     links: Links,
     classes: Classes,
@@ -108,7 +111,7 @@ def walk_nb(
             out[OUT_VERDICT, j] = outlook
         elif queue[QUEUE_LIMIT, j] >= memo[MEMO_LIMIT, c]:
             out[OUT_VERDICT, j], out[OUT_FOUND, j] = memo[MEMO_VERDICT, c], memo[MEMO_FOUND, c]
-        elif _try_start_nb(nodes, tree, links, classes, queue, j, held, ahead, used, scan, out, shares, now):
+        elif _try_start_nb(nodes, bits, tree, links, classes, queue, j, held, ahead, used, scan, out, shares, now):
             continue
         else:
             memo[MEMO_LIMIT, c], memo[MEMO_VERDICT, c], memo[MEMO_FOUND, c] = (
@@ -121,7 +124,7 @@ def walk_nb(
         if left > 0 and outlook != VERDICT_NOT_AVAILABLE:
             left -= 1
             plan_ahead_nb(
-                nodes, tree, links, classes, queue, j, held, ahead, used, scan, times, out, shares, now, urgent
+                nodes, bits, tree, links, classes, queue, j, held, ahead, used, scan, times, out, shares, now, urgent
             )
     return -1
 
@@ -161,6 +164,7 @@ def _outlook_nb(nodes: Grid, classes: Classes, c: int) -> int:
 @kernel
 def _try_start_nb(
     nodes: Grid,
+    bits: Grid,
     tree: Tree,
     links: Links,
     classes: Classes,
@@ -198,13 +202,14 @@ def _try_start_nb(
             return False
         count = least
     place_nb(nodes, tree, links, classes, c, count, scan)
-    _commit_nb(nodes, links, classes, queue, j, held, used, scan, out, shares, now)
+    _commit_nb(nodes, bits, links, classes, queue, j, held, used, scan, out, shares, now)
     return True
 
 
 @kernel
 def _commit_nb(
     nodes: Grid,
+    bits: Grid,
     links: Links,
     classes: Classes,
     queue: Grid,
@@ -224,7 +229,9 @@ def _commit_nb(
             continue
         gpus = subset_nb(links, nodes[NODE_LINKS, n], scan[SCAN_GPUS, n], classes.columns[CLASS_GPUS, c])
         memory = memory_need_nb(nodes, classes, c, n)
+        before = popcount_nb(nodes[NODE_FREE_GPUS, n])
         nodes[NODE_FREE_GPUS, n] &= ~gpus
+        free_now_nb(bits, n, before, before - classes.columns[CLASS_GPUS, c])
         nodes[NODE_FREE_CORES, n] -= classes.columns[CLASS_CORES, c]
         nodes[NODE_FREE_MEMORY, n] -= memory
         row = used[USED_HELD]
@@ -236,6 +243,7 @@ def _commit_nb(
             memory,
             gpus,
         )
+        held[HELD_RUN, row] = -1
         share = used[USED_SHARES]
         used[USED_SHARES] = share + 1
         shares[SHARE_NODE, share], shares[SHARE_GPUS, share], shares[SHARE_MEMORY, share] = n, gpus, memory
