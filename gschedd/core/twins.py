@@ -11,10 +11,7 @@ from collections.abc import Sequence
 from gsched.values.ids import Instant
 from gschedd.core.inputs import Plan, Policy
 from gschedd.core.kernels.arrays import (
-    AVOIDED,
     FOREVER,
-    MEMORY_ALL,
-    MEMORY_EXACT,
     MUST,
     SOMEDAY,
     VERDICT_IMPOSSIBLE,
@@ -25,10 +22,8 @@ from gschedd.core.kernels.arrays import (
 )
 from gschedd.core.links_twin import best_class_py, subset_py
 from gschedd.core.plan import Decision, as_plan
+from gschedd.core.room_twin import Room, RoomTwin
 from gschedd.core.snapshot import Snapshot
-
-Room = tuple[int, int, int]  # GPU mask, cores, memory
-Span = tuple[int, int, Room]  # start, end, what it takes
 
 
 def plan_py(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
@@ -36,78 +31,14 @@ def plan_py(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
     return PassTwin(snapshot, policy, now).plan()
 
 
-class PassTwin:
-    """One pass over lists. Numbers of nodes, classes and jobs are rows of the snapshot."""
-
-    def __init__(self, snapshot: Snapshot, policy: Policy, now: int) -> None:
-        self.s, self.policy, self.now = snapshot, policy, now
-        self.size = snapshot.nodes.up.size
-        self.held: list[list[Span]] = [[] for _ in range(self.size)]
-        self.ahead: list[list[tuple[int, Span]]] = [[] for _ in range(self.size)]  # with its guard
-        runs = snapshot.runs
-        for row in range(runs.node.size):
-            end = int(runs.end[row])
-            end = now + policy.kill_time_s * 1000 if end <= now else end
-            takes = int(runs.gpus[row]), int(runs.cores[row]), int(runs.memory[row])
-            self.held[runs.node[row]].append((0, end, takes))
-
-    # What is free, and when.
-
-    def memory_need_py(self, c: int, n: int) -> int:
-        classes, nodes = self.s.classes, self.s.nodes
-        if classes.memory_rule[c] == MEMORY_EXACT:
-            return int(classes.memory[c])
-        memory = int(nodes.memory[n])
-        if classes.memory_rule[c] == MEMORY_ALL:
-            return memory
-        if classes.gpus[c]:
-            return memory * int(classes.gpus[c]) // max(int(nodes.gpus[n]).bit_count(), 1)
-        return memory * int(classes.cores[c]) // max(int(nodes.cores[n]), 1)
-
-    def running_room_py(self, n: int, t: int) -> Room:
-        nodes = self.s.nodes
-        on = [takes for _, end, takes in self.held[n] if end > t]
-        return _less((int(nodes.healthy[n]), int(nodes.cores[n]), int(nodes.memory[n])), on)
-
-    def room_py(self, n: int, start: int, end: int) -> Room:
-        """(GPU mask, cores, memory) free through the window, planned starts kept whole."""
-        met = [span for guard, span in self.ahead[n] if guard < end and span[1] > start]
-        instants = {start, *(max(start, first) for first, _, _ in met)}
-        rooms = [self.running_room_py(n, start)]
-        for t in instants:
-            if met:
-                on = [span[2] for _, span in self.ahead[n] if span[0] <= t < span[1]]
-                rooms.append(_less(self.running_room_py(n, t), on))
-        gpus = self.running_room_py(n, start)[0]
-        for _, _, takes in met:
-            gpus &= ~takes[0]
-        return gpus, min(room[1] for room in rooms), min(room[2] for room in rooms)
-
-    def member_fits_py(self, c: int, n: int, room: Room) -> bool:
-        classes = self.s.classes
-        usable = room[0] & int(classes.usable[classes.gpu_row[c], n])
-        return bool(
-            usable.bit_count() >= classes.gpus[c]
-            and room[1] >= classes.cores[c]
-            and room[2] >= self.memory_need_py(c, n)
-        )
-
-    def eligible(self, c: int, n: int) -> int:
-        return int(self.s.classes.eligible[self.s.classes.row[c], n])
-
-    def takes_new(self, c: int, n: int) -> bool:
-        eligible = self.eligible(c, n)
-        return bool(self.s.nodes.up[n]) and eligible > 0 and not eligible & AVOIDED
-
-    def enough(self, c: int, found: Sequence[int]) -> bool:
-        required = sum(self.eligible(c, n) & MUST > 0 for n in found)
-        return len(found) >= int(self.s.classes.least[c]) and required >= int(self.s.classes.required[c])
+class PassTwin(RoomTwin):
+    """One pass over lists."""
 
     def scan_py(self, c: int, start: int, end: int) -> dict[int, Room]:
         """Room on each node that holds a member through the window; the mask holds usable GPUs only."""
         found = {}
         for n in range(self.size):
-            room = self.room_py(n, start, end)
+            room = self.clear_py(c, -1, n, start, end)
             if self.takes_new(c, n) and self.member_fits_py(c, n, room):
                 usable = int(self.s.classes.usable[self.s.classes.gpu_row[c], n]) if self.s.classes.gpus[c] else -1
                 found[n] = (room[0] & usable, room[1], room[2])
@@ -196,7 +127,7 @@ class PassTwin:
                 return as_plan(self.s, decisions, len(decisions) - 1)
             if left and decision.verdict != VERDICT_NOT_AVAILABLE:
                 left -= 1
-                decisions[-1] = self.plan_ahead_py(c, limit, decision)
+                decisions[-1] = self.plan_ahead_py(j, c, limit, decision)
         return as_plan(self.s, decisions, -1)
 
     def outlook_py(self, c: int) -> int:
@@ -237,7 +168,7 @@ class PassTwin:
             (n, subset_py(self.s.links, int(kinds[n]), found[n][0], count), self.memory_need_py(c, n)) for n in chosen
         ]
 
-    def plan_ahead_py(self, c: int, limit: int, waits: Decision) -> Decision:
+    def plan_ahead_py(self, j: int, c: int, limit: int, waits: Decision) -> Decision:
         for start in self.instants_py():
             end = self.end_py(start, limit)
             found = self.scan_py(c, start, end)
@@ -249,13 +180,13 @@ class PassTwin:
         shares = self.shares_py(c, self.place_py(c, int(self.s.classes.least[c]), found, late), found)
         guard = self.now if start - self.now <= self.policy.kill_time_s * 1000 else start
         for n, gpus, memory in shares:
-            self.ahead[n].append((guard, (start, end, (gpus, int(self.s.classes.cores[c]), memory))))
+            self.ahead[n].append((guard, (start, end, (gpus, int(self.s.classes.cores[c]), memory)), j))
         return Decision(waits.verdict, waits.found, (), start, [n for n, _, _ in shares])
 
     def instants_py(self) -> list[int]:
         """Every instant at which anything ends, and now."""
         ends = {end for spans in self.held for _, end, _ in spans}
-        ends |= {span[1] for spans in self.ahead for _, span in spans}
+        ends |= {span[1] for spans in self.ahead for _, span, _ in spans}
         return sorted({self.now, *(min(end, SOMEDAY) for end in ends if end > self.now)})
 
     def node_when_py(self, c: int, n: int) -> int:
@@ -264,10 +195,3 @@ class PassTwin:
 
     def end_py(self, start: int, limit: int) -> int:
         return FOREVER if limit >= SOMEDAY or start >= SOMEDAY else start + limit
-
-
-def _less(room: Room, takers: Sequence[Room]) -> Room:
-    gpus, cores, memory = room
-    for taken in takers:
-        gpus, cores, memory = gpus & ~taken[0], cores - taken[1], memory - taken[2]
-    return gpus, cores, memory

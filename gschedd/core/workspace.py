@@ -105,7 +105,7 @@ def _bits(nodes: Grid) -> Grid:
 def _classes(columns: ClassArrays) -> Classes:
     eligible = columns.eligible
     return Classes(
-        columns=np.stack(columns[:-2]),
+        columns=np.stack([*columns[:-2], np.full(columns.least.size, -1, dtype=np.int64)]),
         eligible=eligible,
         usable=columns.usable,
         may=pack(eligible > 0),
@@ -148,5 +148,5 @@ def _held(runs: RunArrays, size: int, starts: int, now: Instant, kill_ms: int) -
     heads[node[begins]] = order[begins]
     grid[0, order] = after
     grid[1, :rows] = np.where(runs.end <= now, now + kill_ms, runs.end)
-    grid[2:, :rows] = np.stack([runs.cores, runs.memory, runs.gpus, runs.run])
+    grid[2:, :rows] = np.stack([runs.cores, runs.memory, runs.gpus, runs.run, runs.node])
     return heads, grid

@@ -9,6 +9,7 @@ from gschedd.core.kernels.arrays import (
     AHEAD_GUARD,
     AHEAD_LINK,
     AHEAD_MEMORY,
+    AHEAD_NODE,
     AHEAD_OWNER,
     AHEAD_START,
     AVOIDED,
@@ -26,6 +27,7 @@ from gschedd.core.kernels.arrays import (
     NODE_AHEAD_CORES,
     NODE_AHEAD_GPUS,
     NODE_AHEAD_GUARD,
+    NODE_AHEAD_LAST,
     NODE_AHEAD_MEMORY,
     NODE_LINKS,
     NODE_RUNS,
@@ -53,8 +55,8 @@ from gschedd.core.kernels.arrays import (
 from gschedd.core.kernels.bits import put_nb
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.links import subset_nb
-from gschedd.core.kernels.place import member_fits_nb, place_nb, scan_nb
-from gschedd.core.kernels.room import memory_need_nb, running_room_nb
+from gschedd.core.kernels.place import place_nb, scan_nb
+from gschedd.core.kernels.room import member_fits_nb, memory_need_nb, running_room_nb
 
 
 @kernel
@@ -126,9 +128,10 @@ def put_ahead_nb(
     ahead[AHEAD_LINK, row], nodes[NODE_AHEAD, n] = nodes[NODE_AHEAD, n], row
     ahead[AHEAD_GUARD, row], ahead[AHEAD_START, row], ahead[AHEAD_END, row] = guard, start, end
     ahead[AHEAD_CORES, row], ahead[AHEAD_MEMORY, row], ahead[AHEAD_GPUS, row] = cores, memory, gpus
-    ahead[AHEAD_OWNER, row] = owner
+    ahead[AHEAD_OWNER, row], ahead[AHEAD_NODE, row] = owner, n
     put_nb(bits, BITS_AHEAD, n)
     nodes[NODE_AHEAD_GUARD, n] = min(nodes[NODE_AHEAD_GUARD, n], guard)
+    nodes[NODE_AHEAD_LAST, n] = max(nodes[NODE_AHEAD_LAST, n], end)
     nodes[NODE_AHEAD_GPUS, n] |= gpus
     nodes[NODE_AHEAD_CORES, n] += cores
     nodes[NODE_AHEAD_MEMORY, n] += memory

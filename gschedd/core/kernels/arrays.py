@@ -121,7 +121,8 @@ NODE_AHEAD_GUARD: Final = 11  # the least guard; FOREVER = no rows
 NODE_AHEAD_GPUS: Final = 12  # union of their masks
 NODE_AHEAD_CORES: Final = 13  # sum
 NODE_AHEAD_MEMORY: Final = 14  # sum
-NODE_ROWS: Final = 15
+NODE_AHEAD_LAST: Final = 15  # the latest end; 0 = no rows
+NODE_ROWS: Final = 16
 
 # Rows of bitmaps of nodes (see bits.py).
 BITS_UP: Final = 0  # may take something new
@@ -149,6 +150,7 @@ CLASS_MEMORY: Final = 5
 CLASS_ROW: Final = 6
 CLASS_GPU_ROW: Final = 7
 CLASS_REQUIRED: Final = 8
+CLASS_OWN: Final = 9  # AHEAD_OWNER of its reservation's rows; -1 = it has none
 
 # Rows of the queue's grid.
 QUEUE_CLS: Final = 0
@@ -161,7 +163,8 @@ HELD_CORES: Final = 2
 HELD_MEMORY: Final = 3
 HELD_GPUS: Final = 4
 HELD_RUN: Final = 5  # number of the run among the holds; -1 = a start of this pass
-HELD_ROWS: Final = 6
+HELD_NODE: Final = 6
+HELD_ROWS: Final = 7
 
 # Rows of planned starts: a chain per node.
 AHEAD_LINK: Final = 0
@@ -172,7 +175,8 @@ AHEAD_CORES: Final = 4
 AHEAD_MEMORY: Final = 5
 AHEAD_GPUS: Final = 6
 AHEAD_OWNER: Final = 7  # row of the job in the queue; -2 - number of a reservation; -1 = nobody
-AHEAD_ROWS: Final = 8
+AHEAD_NODE: Final = 8
+AHEAD_ROWS: Final = 9
 
 # Rows of the workspace: what one class finds on each node in one window.
 SCAN_FITS: Final = 0  # 1 = holds one member

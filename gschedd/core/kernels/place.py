@@ -39,7 +39,7 @@ from gschedd.core.kernels.arrays import (
 from gschedd.core.kernels.bits import popcount_nb
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.links import subset_class_nb
-from gschedd.core.kernels.room import memory_need_nb, room_nb
+from gschedd.core.kernels.room import clear_nb, member_fits_nb, running_room_nb
 
 
 @kernel
@@ -77,7 +77,8 @@ def scan_nb(
                 unplanned += fits
                 unplanned_required += 1 if fits and eligible & MUST else 0
             if nodes[NODE_AHEAD, n] >= 0 or start != now:
-                gpus, cores, memory = room_nb(nodes, held, ahead, n, start, end)
+                gpus, cores, memory = running_room_nb(nodes, held, n, start)
+                gpus, cores, memory = clear_nb(nodes, classes, c, -1, held, ahead, n, start, end, gpus, cores, memory)
                 fits = member_fits_nb(nodes, classes, c, n, gpus, cores, memory)
             if fits:
                 found += 1
@@ -89,17 +90,6 @@ def scan_nb(
         scan[SCAN_BEFORE, n + 1] = scan[SCAN_BEFORE, n] + fits
         scan[SCAN_MUST, n + 1] = scan[SCAN_MUST, n] + (1 if fits and eligible & MUST else 0)
     return found, required, unplanned, unplanned_required
-
-
-@kernel
-def member_fits_nb(nodes: Grid, classes: Classes, c: int, n: int, gpus: int, cores: int, memory: int) -> int:
-    """1 if a member of class c fits in that much of node n, else 0."""
-    if cores < classes.columns[CLASS_CORES, c]:
-        return 0
-    need = classes.columns[CLASS_GPUS, c]
-    if need and popcount_nb(gpus & classes.usable[classes.columns[CLASS_GPU_ROW, c], n]) < need:
-        return 0
-    return 1 if memory >= memory_need_nb(nodes, classes, c, n) else 0
 
 
 @kernel

@@ -9,11 +9,14 @@ from gschedd.core.kernels.arrays import (
     AHEAD_GUARD,
     AHEAD_LINK,
     AHEAD_MEMORY,
+    AHEAD_OWNER,
     AHEAD_START,
     CLASS_CORES,
+    CLASS_GPU_ROW,
     CLASS_GPUS,
     CLASS_MEMORY,
     CLASS_MEMORY_RULE,
+    CLASS_OWN,
     HELD_CORES,
     HELD_END,
     HELD_GPUS,
@@ -22,6 +25,11 @@ from gschedd.core.kernels.arrays import (
     MEMORY_ALL,
     MEMORY_EXACT,
     NODE_AHEAD,
+    NODE_AHEAD_CORES,
+    NODE_AHEAD_GPUS,
+    NODE_AHEAD_GUARD,
+    NODE_AHEAD_LAST,
+    NODE_AHEAD_MEMORY,
     NODE_CORES,
     NODE_GPUS,
     NODE_HEALTHY,
@@ -65,21 +73,76 @@ def running_room_nb(nodes: Grid, held: Grid, n: int, t: int) -> tuple[int, int, 
 
 
 @kernel
-def room_nb(nodes: Grid, held: Grid, ahead: Grid, n: int, start: int, end: int) -> tuple[int, int, int]:
-    """(GPU mask, cores, memory) free on node n through the whole window [start, end), planned starts kept whole.
+def member_fits_nb(nodes: Grid, classes: Classes, c: int, n: int, gpus: int, cores: int, memory: int) -> int:
+    """1 if a member of class c fits in that much of node n, else 0."""
+    if cores < classes.columns[CLASS_CORES, c]:
+        return 0
+    need = classes.columns[CLASS_GPUS, c]
+    if need and popcount_nb(gpus & classes.usable[classes.columns[CLASS_GPU_ROW, c], n]) < need:
+        return 0
+    return 1 if memory >= memory_need_nb(nodes, classes, c, n) else 0
 
-    Runs only give back, so room is least at `start` and where a planned start begins: those instants are looked at.
+
+@kernel
+def clear_nb(
+    nodes: Grid,
+    classes: Classes,
+    c: int,
+    j: int,
+    held: Grid,
+    ahead: Grid,
+    n: int,
+    start: int,
+    end: int,
+    gpus: int,
+    cores: int,
+    memory: int,
+) -> tuple[int, int, int]:
+    """(GPU mask, cores, memory) that job j of class c may use of node n through [start, end), rows ahead kept whole.
+
+    gpus, cores, memory: what runs leave free at `start`. All of it where no row is met; else what no row ever claims,
+    if a member fits there; else what is free through this window exactly.
     """
-    gpus, cores, memory = running_room_nb(nodes, held, n, start)
+    if end <= nodes[NODE_AHEAD_GUARD, n] or start >= nodes[NODE_AHEAD_LAST, n]:
+        return gpus, cores, memory
+    certain = gpus & ~nodes[NODE_AHEAD_GPUS, n]
+    certain_cores = cores - nodes[NODE_AHEAD_CORES, n]
+    certain_memory = memory - nodes[NODE_AHEAD_MEMORY, n]
+    if member_fits_nb(nodes, classes, c, n, certain, certain_cores, certain_memory):
+        return certain, certain_cores, certain_memory
+    return room_nb(nodes, held, ahead, n, start, end, j, classes.columns[CLASS_OWN, c], gpus, cores, memory)
+
+
+@kernel
+def room_nb(
+    nodes: Grid,
+    held: Grid,
+    ahead: Grid,
+    n: int,
+    start: int,
+    end: int,
+    j: int,
+    own: int,
+    gpus: int,
+    cores: int,
+    memory: int,
+) -> tuple[int, int, int]:
+    """What is left of (gpus, cores, memory), free on node n at `start`, through the whole window [start, end).
+
+    Runs only give back, so room is least at `start` and where a row begins: those instants are looked at. Rows owned by
+    job j or by `own` do not stand in its way.
+    """
     outer = nodes[NODE_AHEAD, n]
     while outer >= 0:
-        if ahead[AHEAD_GUARD, outer] < end and ahead[AHEAD_END, outer] > start:
+        met = ahead[AHEAD_GUARD, outer] < end and ahead[AHEAD_END, outer] > start
+        if met and not _owned_nb(ahead, outer, j, own):
             gpus &= ~ahead[AHEAD_GPUS, outer]
             t = max(start, ahead[AHEAD_START, outer])
             _, cores_then, memory_then = running_room_nb(nodes, held, n, t)
             inner = nodes[NODE_AHEAD, n]
             while inner >= 0:
-                if ahead[AHEAD_START, inner] <= t and ahead[AHEAD_END, inner] > t:
+                on = ahead[AHEAD_START, inner] <= t and ahead[AHEAD_END, inner] > t
+                if on and not _owned_nb(ahead, inner, j, own):
                     cores_then -= ahead[AHEAD_CORES, inner]
                     memory_then -= ahead[AHEAD_MEMORY, inner]
                 inner = ahead[AHEAD_LINK, inner]
@@ -87,3 +150,10 @@ def room_nb(nodes: Grid, held: Grid, ahead: Grid, n: int, start: int, end: int) 
             memory = min(memory, memory_then)
         outer = ahead[AHEAD_LINK, outer]
     return gpus, cores, memory
+
+
+@kernel
+def _owned_nb(ahead: Grid, row: int, j: int, own: int) -> bool:
+    """Whether a row ahead is kept for job j: by its claim, or by its reservation `own` (-1 = it has none)."""
+    owner = ahead[AHEAD_OWNER, row]
+    return owner != -1 and owner in (j, own)

@@ -22,6 +22,7 @@ from gschedd.core.kernels.arrays import (
     HELD_GPUS,
     HELD_LINK,
     HELD_MEMORY,
+    HELD_NODE,
     HELD_RUN,
     MEMO_FOUND,
     MEMO_LIMIT,
@@ -243,7 +244,7 @@ def _commit_nb(
             memory,
             gpus,
         )
-        held[HELD_RUN, row] = -1
+        held[HELD_RUN, row], held[HELD_NODE, row] = -1, n
         share = used[USED_SHARES]
         used[USED_SHARES] = share + 1
         shares[SHARE_NODE, share], shares[SHARE_GPUS, share], shares[SHARE_MEMORY, share] = n, gpus, memory
