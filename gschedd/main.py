@@ -21,6 +21,7 @@ import uvloop
 from gsched import __version__
 from gsched.cli._common import command, run
 from gsched.clock import SystemClock
+from gsched.config.fabric import with_topology
 from gsched.config.load import load
 from gsched.errors import BadConfig
 from gsched.log_stream import log_stream
@@ -41,7 +42,7 @@ def gschedd(config: str, pid_file: str, compile_only: bool) -> int:
     """Keep the queue, decide, tell the agents what is wanted."""
     _log_to_stderr()
     os.umask(0o077)
-    settings = load(config)
+    settings = with_topology(load(config), config)
     use_kernel_cache(Path(settings.controller.cache_dir or Path(settings.controller.state_dir) / "cache"))
     _compile()
     if compile_only:

@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 from gsched.config.settings import PartitionSettings, Settings, SwitchSettings, TimeSettings
 from gsched.errors import BadConfig
 from gsched.spec.constraints import is_feature
+from gsched.topology.read import AUTO, FORMATS
 from gsched.values.ids import NodeName
 
 _MOST: Final = 10**9  # 31 years, or a GiB: beyond it is a slip of the finger
@@ -37,6 +38,7 @@ def check(settings: Settings, source: str) -> None:
                 _refuse(source, f'[[node]] "{node.name}": features', "words of letters and digits", f'"{feature}"')
     _check_partitions(settings.partitions, declared, source)
     _check_switches(settings.switches, set(declared), source)
+    _check_topology(settings, source)
 
 
 def _check_times(times: TimeSettings, source: str) -> None:
@@ -111,6 +113,20 @@ def _check_switches(switches: tuple[SwitchSettings, ...], declared: set[NodeName
                 above[child] = switch.name
     for name in names:
         _check_no_cycle(name, above, source)
+
+
+def _check_topology(settings: Settings, source: str) -> None:
+    topology = settings.topology
+    if topology.file and settings.switches:
+        _refuse(source, "[topology] file", "either a file or [[switch]] tables", "both")
+    forms = (AUTO, *FORMATS)
+    if topology.format not in forms:
+        _refuse(source, "[topology] format", f"one of {', '.join(forms)}", f'"{topology.format}"')
+    for name in topology.levels:
+        if not _NAME.fullmatch(name):
+            _refuse(source, "[topology] levels", "names of letters, digits, dot, dash and underscore", f'"{name}"')
+    if len(set(topology.levels)) < len(topology.levels):
+        _refuse(source, "[topology] levels", "each name once", ", ".join(topology.levels))
 
 
 def _check_no_cycle(name: str, above: dict[str, str], source: str) -> None:

@@ -1,6 +1,6 @@
 """gsched.toml to Settings. Every mistake is a BadConfig that names file, key, what was expected and what was found.
 
-    [cluster] [controller] [agent] [times] [limits] [scheduler]     the fields of their classes in settings.py
+    [cluster] [controller] [agent] [times] [limits] [scheduler] [topology]    the fields of their classes in settings.py
     [[partition]] name nodes default max_time_s default_time_s      nodes as a list: "n[1-4]", or ["n[1-4]", "x1"]
     [[node]]      name features                                     name as a list: one entry may declare many nodes
     [[switch]]    name nodes | switches                             a leaf names nodes, the others name switches
@@ -31,12 +31,13 @@ from gsched.config.settings import (
     Settings,
     SwitchSettings,
     TimeSettings,
+    TopologySettings,
 )
 from gsched.errors import BadConfig, BadRequest
 from gsched.spec.nodelists import expand
 from gsched.values.ids import NodeName
 
-SECTIONS: Final = ("cluster", "controller", "agent", "times", "limits", "scheduler")
+SECTIONS: Final = ("cluster", "controller", "agent", "times", "limits", "scheduler", "topology")
 LISTS: Final[Mapping[str, type[msgspec.Struct]]] = {
     "partition": PartitionSettings,
     "node": NodeSettings,
@@ -74,6 +75,7 @@ def parse(text: str, source: str = "gsched.toml") -> Settings:
         times=_section(source, "times", tables, TimeSettings),
         limits=_section(source, "limits", tables, LimitSettings),
         scheduler=_section(source, "scheduler", tables, SchedulerSettings),
+        topology=_section(source, "topology", tables, TopologySettings),
         partitions=_with_default(partitions) or Settings().partitions,
         nodes=tuple(node for at, entry in _entries(source, "node", tables) for node in _nodes(source, at, entry)),
         switches=tuple(_switch(source, at, entry) for at, entry in _entries(source, "switch", tables)),

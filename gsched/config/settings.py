@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gsched.values.ids import NodeName
+from gsched.values.topology import Topology
 
 
 class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -53,6 +54,14 @@ class SchedulerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     queue_depth: int = 10_000  # pending jobs considered in one pass, in the queue's order
 
 
+class TopologySettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where nodes hang: a file of any form that `gsched/topology` reads, or [[switch]] tables; not both."""
+
+    file: str = ""  # relative to gsched.toml; "" = [[switch]]
+    format: str = "auto"  # or slurm, topograph, ibnetdiscover, yaml
+    levels: tuple[str, ...] = ()  # other names of its levels, from the lowest up; () = the file's
+
+
 class PartitionSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: str
     nodes: tuple[NodeName, ...] = ()  # () = every node
@@ -90,7 +99,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     times: TimeSettings = TimeSettings()
     limits: LimitSettings = LimitSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
+    topology: TopologySettings = TopologySettings()
     partitions: tuple[PartitionSettings, ...] = (PartitionSettings(name="main", default=True),)
     nodes: tuple[NodeSettings, ...] = ()  # declared nodes; others may join
     switches: tuple[SwitchSettings, ...] = ()
     local_agents: tuple[LocalAgentSettings, ...] = ()
+    fabric: Topology | None = None  # what [topology] file holds, put here by fabric.py where it is wanted

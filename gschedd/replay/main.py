@@ -15,7 +15,9 @@ from gsched.cli._common import group, run
 from gschedd.kernel_cache import use_kernel_cache
 
 # Name -> (module that has the click command `command`, one line of help).
-_COMMANDS: Final[dict[str, tuple[str, str]]] = {}
+_COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "topology": ("gschedd.replay.topology", "Show, check and convert a cluster's topology."),
+}
 
 
 @group("gsim")

@@ -25,7 +25,7 @@ def node_inputs(state: State) -> tuple[NodeInput, ...]:
                 inventory=node.inventory,
                 partitions=layout.partitions_of(name),
                 features=layout.features_of(name),
-                switches=layout.switches_of(name),
+                switches=layout.domains_of(name),
                 availability=_availability(state, name),
             )
             for name, node in sorted(state.nodes.items(), key=lambda item: natural(item[0]))
@@ -48,6 +48,7 @@ def pass_input(state: State, now: Now) -> PassInput:
         queue=_queue(state),
         policy=Policy(planned_starts=state.settings.scheduler.planned_starts, strict_order=state.coming_back(now)),
         now=at,
+        levels=state.layout.levels,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -75,6 +76,8 @@ def comments(path: Path) -> tuple[tuple[int, str], ...]:
 
 
 def entry_points() -> set[str]:
-    """Modules that a command starts."""
+    """Modules that a command starts; and those of gsim's subcommands, which its table names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return {target.split(":")[0] for target in project["scripts"].values()}
+    table = (ROOT / "gschedd" / "replay" / "main.py").read_text("utf-8")
+    subcommands = set(re.findall(r'"(gschedd\.replay\.\w+)"', table))
+    return {target.split(":")[0] for target in project["scripts"].values()} | subcommands

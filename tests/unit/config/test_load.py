@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gsched.config.fabric import with_topology
 from gsched.config.layout import Layout
 from gsched.config.load import load, parse
 from gsched.config.settings import NodeSettings, Settings
@@ -95,6 +96,23 @@ def test_the_layout_says_what_the_settings_hold_of_a_node() -> None:
     assert (layout.features_of(n1), layout.features_of(x1)) == (("h100", "ib"), ())
     assert (layout.switches_of(n1), layout.switches_of(x1)) == (("leaf1", "spine"), ("leaf2", "spine"))
     assert (layout.partitions_of(guest), layout.features_of(guest), layout.switches_of(guest)) == (("long",), (), ())
+    assert layout.levels == ("leaf", "spine")
+    assert (layout.domains_of(n1), layout.domains_of(guest)) == (("leaf1", "spine"), ("guest", "guest"))
+
+
+def test_a_topology_file_stands_beside_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "t.conf").write_text("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Switches=a,b\n")
+    toml = tmp_path / "gsched.toml"
+    toml.write_text('[topology]\nfile = "t.conf"\nlevels = ["rack", "row"]\n')
+    settings = with_topology(load(toml), toml)
+    assert Layout(settings).levels == ("rack", "row")
+    assert Layout(settings).domains_of(NodeName("n3")) == ("b", "c")
+    toml.write_text('[topology]\nfile = "t.conf"\nlevels = ["rack"]\n')
+    with pytest.raises(BadConfig) as refused:
+        with_topology(load(toml), toml)
+    assert refused.value.text == (
+        f"{toml}: [topology] levels: expected 2 names, from the lowest level up (now leaf, spine), found 1: rack"
+    )
 
 
 def test_the_only_partition_is_the_default() -> None:
@@ -181,6 +199,15 @@ def test_the_only_partition_is_the_default() -> None:
             "[[node]]\nname = 'n1'\n[[switch]]\nname = 's'\nnodes = 'n1'\n[[switch]]\nname = 't'\nnodes = 'n1'",
             '[[switch]] "t": node n1 hangs on "s" already; it can be on one switch',
         ),
+        (
+            "[topology]\nfile = 'x'\n[[node]]\nname = 'n'\n[[switch]]\nname = 's'\nnodes = 'n'",
+            "[topology] file: expected either a file or [[switch]] tables, found both",
+        ),
+        (
+            "[topology]\nformat = 'dot'",
+            "[topology] format: expected one of auto, slurm, topograph, ibnetdiscover, yaml",
+        ),
+        ("[topology]\nlevels = ['a', 'a']", "[topology] levels: expected each name once, found a, a"),
         ("[[switch]]\nname = 's'\nswitches = 's'", "[[switch]]: expected a tree, found a circle: s < s"),
     ],
 )
