@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import socket
 from pathlib import Path
 
 from msgspec import Struct
+
+from gsched.topology.smi_matrix import ranges
+from gsched.values.node import NumaNode
 
 
 class Host(Struct, frozen=True):
@@ -18,11 +22,26 @@ class Host(Struct, frozen=True):
     memory_mib: int
     hostname: str
     os: str
+    numa_nodes: tuple[NumaNode, ...] = ()
 
 
 def read_host() -> Host:
     """Read cores, memory, name and system."""
-    return Host(len(os.sched_getaffinity(0)), _memory_mib(), socket.gethostname(), _system())
+    return Host(len(os.sched_getaffinity(0)), _memory_mib(), socket.gethostname(), _system(), read_numa())
+
+
+def read_numa(root: Path = Path("/sys/devices/system/node")) -> tuple[NumaNode, ...]:
+    """The NUMA nodes that have cores; () where the kernel shows none. GPU memory may be a node without cores."""
+    found: list[NumaNode] = []
+    for path in root.glob("node[0-9]*"):
+        try:
+            cpus = (path / "cpulist").read_text().strip()
+            meminfo = re.search(r"MemTotal:\s+(\d+) kB", (path / "meminfo").read_text())
+        except OSError:
+            continue
+        if cpus and meminfo:
+            found.append(NumaNode(int(path.name.removeprefix("node")), ranges(cpus), int(meminfo[1]) // 1024))
+    return tuple(sorted(found, key=lambda node: node.index))
 
 
 def boot_id() -> str:

@@ -6,6 +6,7 @@ hardware: run `read_gpus` in a thread.
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ class Found(Struct, frozen=True):
 
     gpus: tuple[Gpu, ...] = ()
     links: tuple[tuple[str, ...], ...] = ()
+    nvlink_domain: str = ""  # "" = NVLinks end inside the node
     driver: str = ""
     bad: tuple[str, ...] = ()  # GPUs that could not be read, and why
 
@@ -64,7 +66,8 @@ def _read() -> Found:
             log.error("nvml.gpu_unreadable", index=index, error=str(error))
     nvlinks = {gpu.index: _nvlinks(handles[gpu.index]) for gpu in gpus}
     links = tuple(tuple(_cell(a, b, handles, nvlinks) for b in gpus) for a in gpus)
-    return Found(tuple(gpus), links, _driver(), tuple(bad))
+    domains = {_nvlink_domain(handles[gpu.index]) for gpu in gpus}
+    return Found(tuple(gpus), links, domains.pop() if len(domains) == 1 else "", _driver(), tuple(bad))
 
 
 def _read_gpu(index: int, handle: Any) -> Gpu:
@@ -110,6 +113,18 @@ def _nvlinks(handle: Any) -> dict[str, int]:
             break  # past the last link, or none at all: the driver says so with various errors
         found[peer] = found.get(peer, 0) + 1
     return found
+
+
+def _nvlink_domain(handle: Any) -> str:
+    """Cluster and clique that the fabric manager has put the GPU in, as CLUSTER.CLIQUE; "" where it has not."""
+    found = pynvml.c_nvmlGpuFabricInfo_t()
+    try:
+        pynvml.nvmlDeviceGetGpuFabricInfo(handle, pynvml.byref(found))
+    except pynvml.NVMLError:
+        return ""  # a driver or a GPU that knows no fabric
+    cluster = bytes(found.clusterUuid)
+    ready = found.state == pynvml.NVML_GPU_FABRIC_STATE_COMPLETED and found.status == pynvml.NVML_SUCCESS
+    return f"{uuid.UUID(bytes=cluster)}.{found.cliqueId}" if ready and any(cluster) else ""
 
 
 def _numa_node(bus_id: str) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from gsched.errors import BadRequest
-from gsched.values.node import Gpu, Inventory
+from gsched.topology.smi_matrix import ranges
+from gsched.values.node import Gpu, Inventory, NumaNode, near_nics
 
 _MACHINES: Final = Path(__file__).parent / "machines"
 _NAMESPACE: Final = uuid.UUID("3f1c1f5e-6f0c-5a52-8d3b-9c0a7f2d4e11")
@@ -30,6 +32,9 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
     links: tuple[str, ...]
     numa_nodes: tuple[int, ...]
     pci_bus_ids: tuple[str, ...] = ()  # () = made up, in order
+    nics: tuple[str, ...] = ()
+    nic_links: tuple[str, ...] = ()  # a row for each GPU, a cell for each NIC
+    numa_cpus: tuple[str, ...] = ()  # cores of NUMA node 0, 1, ...
     driver: str = ""
 
     @property
@@ -69,7 +74,16 @@ def simulate(text: str, node: str) -> Inventory:
         hostname=node,
         simulated=True,
         driver=machine.driver,
+        nics=machine.nics,
+        near_nics=tuple(near_nics(row.split()) for row in machine.nic_links[:count]),
+        numa_nodes=tuple(_numa_nodes(machine)),
     )
+
+
+def _numa_nodes(machine: Machine) -> Iterator[NumaNode]:
+    """Memory is dealt out evenly."""
+    for index, cpus in enumerate(machine.numa_cpus):
+        yield NumaNode(index, ranges(cpus), machine.memory_mib // len(machine.numa_cpus))
 
 
 def _gpu(machine: Machine, model: str, node: str, index: int) -> Gpu:

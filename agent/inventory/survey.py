@@ -28,6 +28,8 @@ def take_inventory(node: NodeName, simulated: str = "", ports: tuple[int, int] =
             memory_mib=host.memory_mib,
             gpus=found.gpus,
             links=found.links,
+            numa_nodes=host.numa_nodes,
+            nvlink_domain=found.nvlink_domain,
             hostname=host.hostname,
             driver=found.driver,
             os=host.os,

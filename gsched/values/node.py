@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -32,6 +34,29 @@ class Link(StrEnum):
     SYS = "SYS"
 
 
+_NEARNESS: Final = (Link.PIX, Link.PXB, Link.PHB, Link.NODE)
+
+
+def near_nics(cells: Sequence[str]) -> int:
+    """Bitmask of the NICs that are nearest to a GPU, from its row of the topo matrix; 0 where all are SYS."""
+    for link in _NEARNESS:
+        if link in cells:
+            return sum(1 << index for index, cell in enumerate(cells) if cell == link)
+    return 0
+
+
+class NumaNode(Struct, frozen=True):
+    """One NUMA node: the cores and the memory that are near to each other."""
+
+    index: int
+    cpus: tuple[tuple[int, int], ...]  # ranges of cores, first and last
+    memory_mib: int = 0  # 0 = not known
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        return tuple(core for first, last in self.cpus for core in range(first, last + 1))
+
+
 class Inventory(Struct, frozen=True, kw_only=True):
     """What a node has. Made by the agent; equal inventories have equal text."""
 
@@ -39,6 +64,10 @@ class Inventory(Struct, frozen=True, kw_only=True):
     memory_mib: int
     gpus: tuple[Gpu, ...] = ()
     links: tuple[tuple[str, ...], ...] = ()  # (n_gpus, n_gpus) cells of the topo matrix: "X", "NV18", "PIX", ...
+    nics: tuple[str, ...] = ()  # network adapters for jobs, by the kernel's names
+    near_nics: tuple[int, ...] = ()  # for each GPU a bitmask of the NICs nearest to it; () = not known
+    numa_nodes: tuple[NumaNode, ...] = ()  # () = not known
+    nvlink_domain: str = ""  # of GPUs that are joined by NVLink over nodes (NVL72): cluster and clique; "" = in none
     port_first: int = 20000  # range of rendezvous ports this agent may give out
     port_last: int = 29999
     hostname: str = ""
