@@ -28,21 +28,27 @@ from gsched.protocol.messages import (
     CreateStep,
     Done,
     DrainNode,
+    Explained,
+    ExplainJob,
     HoldJobs,
     JobPage,
     JobResults,
     JobShown,
+    JobTried,
     ListJobs,
     ListNodes,
+    ListPriorities,
     NodeDead,
     NodePage,
     NodeReplaced,
     Ping,
     Pong,
+    PriorityPage,
     ShowJob,
     StepCreated,
     SubmitJob,
     Submitted,
+    TryJob,
     UserReply,
     UserRequest,
 )
@@ -101,6 +107,12 @@ class Client:
     def call(self, request: ListJobs) -> JobPage: ...
     @overload
     def call(self, request: ShowJob) -> JobShown: ...
+    @overload
+    def call(self, request: ExplainJob) -> Explained: ...
+    @overload
+    def call(self, request: ListPriorities) -> PriorityPage: ...
+    @overload
+    def call(self, request: TryJob) -> JobTried: ...
     @overload
     def call(self, request: ListNodes) -> NodePage: ...
     @overload
@@ -370,6 +382,9 @@ REPLY_OF: Final[dict[type, Any]] = {
     HoldJobs: JobResults,
     ListJobs: JobPage,
     ShowJob: JobShown,
+    ExplainJob: Explained,
+    ListPriorities: PriorityPage,
+    TryJob: JobTried,
     ListNodes: NodePage,
     DrainNode: Done,
     NodeDead: Done,

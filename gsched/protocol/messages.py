@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gsched.values.explanation import Explanation, Priority
 from gsched.values.ids import Instant, JobId, NodeName, RunNo, StepId
 from gsched.values.job import Job, JobPayload, JobSpec
 from gsched.values.node import Node, NodeState
@@ -115,6 +116,64 @@ class JobShown(Struct, tag="job.shown", frozen=True):
     now: Instant
     planned: Instant | None = None
     script: bytes | None = None  # the owner's only
+    unconfirmed: bool = False
+
+
+class ExplainJob(Struct, tag="job.explain", frozen=True):
+    """Why one pending job waits. Errors: not_found, conflict (it does not wait)."""
+
+    job: JobId
+
+
+class Explained(Struct, tag="job.explained", frozen=True):
+    explanation: Explanation
+    priority: Priority | None  # None: held, or backing off after a failed launch
+    took_ms: int  # to work it out; with a pass of its own
+    unconfirmed: bool = False
+
+
+class ListPriorities(Struct, tag="priority.list", frozen=True):
+    """The factors of waiting jobs' priorities."""
+
+    jobs: tuple[JobId, ...] = ()  # () = all that may start
+
+
+class PriorityPage(Struct, tag="priority.page", frozen=True):
+    rows: tuple[Priority, ...]  # in the queue's order
+    weights: dict[str, int]  # of age, fair_share, qos, partition and size
+    missing: tuple[JobId, ...] = ()  # asked for, and not among the jobs that may start
+    unconfirmed: bool = False
+
+
+class TryJob(Struct, tag="job.try", frozen=True):
+    """When and where a job would start. Nothing is stored, no id is used. Errors as of job.submit."""
+
+    spec: JobSpec
+    alternatives: bool = False  # also for other sizes, GPU models and shorter times
+
+
+class ExpectedStart(Struct, frozen=True):
+    """When one request would start."""
+
+    what: str  # "as asked", "1 node", "GPU model H100", "1:00:00 at most"
+    start: Instant | None  # None = not known: it waits for what has no expected end
+    nodes: tuple[NodeName, ...]
+    nodes_asked: int
+    gpus: int  # over all nodes
+    cpus: int  # over all nodes
+    gpu_model: str
+    partition: str
+    time_limit_s: int
+    reason: str  # why it would wait; "" = it would start at once
+    detail: str = ""
+    impossible: str = ""  # why no set of the known nodes could hold it; "" = it is possible
+
+
+class JobTried(Struct, tag="job.tried", frozen=True):
+    job: JobId  # the id that it would have
+    expected: tuple[ExpectedStart, ...]  # the first one is as asked
+    now: Instant
+    note: str = ""
     unconfirmed: bool = False
 
 
@@ -251,6 +310,9 @@ UserRequest = (
     | HoldJobs
     | ListJobs
     | ShowJob
+    | ExplainJob
+    | ListPriorities
+    | TryJob
     | ListNodes
     | DrainNode
     | NodeDead
@@ -259,4 +321,17 @@ UserRequest = (
     | CreateStep
     | Ping
 )
-UserReply = Submitted | JobResults | JobPage | JobShown | NodePage | Done | AcctPage | StepCreated | Pong
+UserReply = (
+    Submitted
+    | JobResults
+    | JobPage
+    | JobShown
+    | Explained
+    | PriorityPage
+    | JobTried
+    | NodePage
+    | Done
+    | AcctPage
+    | StepCreated
+    | Pong
+)
