@@ -30,6 +30,7 @@ from gschedd.loop import Controller, Outlets
 from gschedd.machine import Machine
 from gschedd.planner import Planner
 from gschedd.rpc.dispatch import Caller, Dispatcher
+from gschedd.rpc.inquirer import Inquirer
 from gschedd.rpc.server import UserServer
 from gschedd.store.retention import Kept
 from gschedd.store.sql import SqlStore
@@ -77,6 +78,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         writer = Writer(self.store, lambda said: loop.call_soon_threadsafe(self._writer_said, said))
         planner = Planner(self.controller.pass_input, decide, self.controller.planned)
+        inquirer = Inquirer(decide, self.dispatcher.answered)
         self.controller.connect(
             Outlets(
                 answer=self.dispatcher.answered,
@@ -84,6 +86,7 @@ class Daemon:
                 close=self.fleet.close_one,
                 submit=writer.submit,
                 want_plan=planner.want,
+                inquire=inquirer.ask,
             )
         )
         writer.start()
@@ -98,6 +101,7 @@ class Daemon:
                     purging.cancel()
         finally:
             planner.stop()
+            inquirer.stop()
             self.dispatcher.stop()
             await loop.run_in_executor(None, writer.stop)
 

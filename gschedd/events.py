@@ -7,8 +7,9 @@ from msgspec import Struct
 from gsched.errors import GschedError
 from gsched.protocol.link import AgentHello, ControllerMessage, Heartbeat, NeedWhole, RunReport, StepReport
 from gsched.protocol.messages import UserReply, UserRequest
-from gsched.values.ids import NodeName
-from gschedd.core.inputs import Plan
+from gsched.values.ids import JobId, NodeName
+from gsched.values.job import Request
+from gschedd.core.inputs import PassInput, Plan, QueueInput
 from gschedd.lifecycle.changes import Change
 
 # --- in
@@ -71,6 +72,40 @@ class Close(Struct, frozen=True):
     why: str
 
 
+class WhyWaiting(Struct, frozen=True):
+    """`gctl explain`."""
+
+    job: QueueInput
+    user: str
+    reason: str  # why it may not start at all, if that is so
+    detail: str
+
+
+class Priorities(Struct, frozen=True):
+    """`gctl show priority`."""
+
+    users: dict[JobId, str]  # of the jobs asked for
+    jobs: tuple[JobId, ...]  # () = all
+    limit: int
+
+
+class ExpectedStarts(Struct, frozen=True):
+    """`gsub --test-only`."""
+
+    job: QueueInput
+    asks: tuple[tuple[str, Request], ...]  # the first is as asked
+    note: str
+
+
+class Inquiry(Struct, frozen=True):
+    """A question that takes some computing: answered in a thread, from values alone."""
+
+    call: int
+    given: PassInput
+    question: WhyWaiting | Priorities | ExpectedStarts
+    unconfirmed: bool = False
+
+
 class Outcome(Struct):
     """Filled while one event is handled. `changes` are applied in memory already; the rest leaves when they are
     durable."""
@@ -79,5 +114,6 @@ class Outcome(Struct):
     replies: list[Reply] = []
     sends: list[Send] = []
     closes: list[Close] = []
+    inquiries: list[Inquiry] = []
     plan: bool = False  # ask the planner for a pass
     fatal: str = ""  # stop serving: the store went back in time (rule 10)

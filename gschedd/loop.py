@@ -17,17 +17,42 @@ from msgspec.structs import replace
 from gsched.clock import Clock, Now
 from gsched.errors import GschedError, Unavailable
 from gsched.protocol.link import Heartbeat, NeedWhole
-from gsched.protocol.messages import JobPage, JobShown, ListJobs, ListNodes, NodePage, Ping, Pong, ShowJob
+from gsched.protocol.messages import (
+    ExplainJob,
+    JobPage,
+    JobShown,
+    ListJobs,
+    ListNodes,
+    ListPriorities,
+    NodePage,
+    Ping,
+    Pong,
+    ShowJob,
+    TryJob,
+)
 from gsched.values.ids import BatchNo, JobId
 from gschedd.core.inputs import PassInput, Plan
-from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Close, Event, Outcome, Planned, Reply, Send, Tick
+from gschedd.events import (
+    AgentArrived,
+    AgentLeft,
+    AgentSaid,
+    Call,
+    Close,
+    Event,
+    Inquiry,
+    Outcome,
+    Planned,
+    Reply,
+    Send,
+    Tick,
+)
 from gschedd.gate import Gate
 from gschedd.lifecycle.changes import Batch
 
 TICK_S: Final = 1.0
 LATE_S: Final = 0.1  # the loop was held up for so long: worth a line in the log
 _DRAIN_S: Final = 5.0  # at the end, for what is not durable yet
-_QUERIES: Final = (ListJobs, ListNodes, ShowJob, Ping)
+_QUERIES: Final = (ListJobs, ListNodes, ShowJob, Ping, ExplainJob, ListPriorities, TryJob)
 
 log = structlog.get_logger("gschedd.loop")
 
@@ -51,6 +76,7 @@ class Outlets(Struct, frozen=True):
     close: Callable[[Close], None]
     submit: Callable[[Batch], None]  # to the writer
     want_plan: Callable[[], None]
+    inquire: Callable[[Inquiry], None]  # its answer comes as a Reply, later
 
 
 class Vitals(Struct):
@@ -216,10 +242,11 @@ class Controller:
         return False
 
     def _only_asked(self, outcome: Outcome) -> bool:
+        calls = [*(reply.call for reply in outcome.replies), *(inquiry.call for inquiry in outcome.inquiries)]
         return (
             not (outcome.changes or outcome.sends or outcome.closes)
-            and bool(outcome.replies)
-            and all(reply.call in self._queries for reply in outcome.replies)
+            and bool(calls)
+            and all(call in self._queries for call in calls)
         )
 
     def _let_out(self, outcome: Outcome) -> None:
@@ -229,6 +256,9 @@ class Controller:
                 if self._cause:
                     reply = _flagged(reply)
             self.outlets.answer(reply)
+        for inquiry in outcome.inquiries:
+            self._queries.discard(inquiry.call)
+            self.outlets.inquire(replace(inquiry, unconfirmed=bool(self._cause)))
         for send in outcome.sends:
             self.outlets.send(send)
         for close in outcome.closes:

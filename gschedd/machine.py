@@ -16,22 +16,25 @@ from gsched.protocol.messages import (
     CancelJobs,
     CreateStep,
     DrainNode,
+    ExplainJob,
     HoldJobs,
     ListJobs,
     ListNodes,
+    ListPriorities,
     NodeDead,
     NodeReplaced,
     Ping,
     ShowJob,
     SubmitJob,
+    TryJob,
     UserReply,
     UserRequest,
 )
 from gsched.values.ids import Instant, JobId
 from gschedd.core.inputs import PassInput
-from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Reply, Tick
+from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Inquiry, Outcome, Planned, Reply, Tick
 from gschedd.lifecycle.changes import Loaded
-from gschedd.services import agents, jobs, nodes, planning, steps, submit, views
+from gschedd.services import agents, inquiries, jobs, nodes, planning, steps, submit, views
 from gschedd.state import State, StateChange
 
 _REQUEST_ID_MAX: Final = 100
@@ -98,7 +101,10 @@ class Machine:
                 raise AssertionError(f"{type(call.request).__name__} was refused after it changed something") from error
             change.outcome.replies.append(Reply(call.id, error))
         else:
-            change.outcome.replies.append(Reply(call.id, body))
+            if isinstance(body, Inquiry):
+                change.outcome.inquiries.append(body)
+            else:
+                change.outcome.replies.append(Reply(call.id, body))
 
     def _admit(self, call: Call) -> None:
         """An agent is believed only about uids with a live run on its node, for their own jobs (security)."""
@@ -108,11 +114,11 @@ class Machine:
         if use is None or not any(self.state.jobs[key.job].uid == call.uid for key in use.runs):
             raise NotPermitted(f"user {call.user} has no job on {call.node}: ask from a host of the cluster's own")
 
-    def _answer(self, change: StateChange, call: Call) -> UserReply:
+    def _answer(self, change: StateChange, call: Call) -> UserReply | Inquiry:
         """A request that changes something counts once: sent again, it gets the first answer (rule 3)."""
         request_id = getattr(call.request, "request_id", "")
         if not request_id:
-            return self._act(change, call, call.request)
+            return self._ask(change, call, call.request) or self._act(change, call, call.request)
         if len(request_id) > _REQUEST_ID_MAX:
             raise BadRequest(f"a request id of {len(request_id)} characters: at most {_REQUEST_ID_MAX}")
         known = self.state.answers.get((call.uid, request_id))
@@ -122,6 +128,18 @@ class Machine:
         reply = self._act(change, call, call.request)
         change.put_answer(call.uid, request_id, pack_body(reply))
         return reply
+
+    def _ask(self, change: StateChange, call: Call, request: UserRequest) -> Inquiry | None:
+        """What takes computing and changes nothing; None for everything else."""
+        given = self.pass_input
+        match request:
+            case ExplainJob():
+                return inquiries.why_waiting(change, call, request, given)
+            case ListPriorities():
+                return inquiries.priorities(change, call, request, given)
+            case TryJob():
+                return inquiries.expected_starts(change, call, request, given)
+        return None
 
     def _act(self, change: StateChange, call: Call, request: UserRequest) -> UserReply:
         state, now = self.state, change.now

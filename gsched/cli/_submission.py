@@ -39,6 +39,7 @@ from gsched.values.job import DEFAULT_ACCOUNT, JobPayload, JobSpec
 STDIN: Final = "-"  # the path that read_file is asked for when the script comes from standard input
 NAME_MAX_BYTES: Final = 1024
 COMMENT_MAX_BYTES: Final = 4096
+NICE_MAX: Final = 2_147_483_645  # Slurm's
 
 ReadFile = Callable[[str], bytes]
 _T = TypeVar("_T")
@@ -52,6 +53,13 @@ class Here(NamedTuple):
     host: str = ""
 
 
+class Trial(NamedTuple):
+    """How --test-only was meant."""
+
+    alternatives: bool
+    as_json: bool
+
+
 class Submission(NamedTuple):
     """What to send, and how to speak of it."""
 
@@ -59,6 +67,7 @@ class Submission(NamedTuple):
     warnings: tuple[str, ...] = ()
     parsable: bool = False
     quiet: bool = False
+    trial: Trial | None = None  # only ask when it would start
 
 
 class _Script(NamedTuple):
@@ -103,13 +112,24 @@ def submission(
         (*directives.warnings, *exported.warnings),
         parsable="--parsable" in given,
         quiet="--quiet" in given,
+        trial=_trial(given),
     )
+
+
+def _trial(given: Given) -> Trial | None:
+    if "--test-only" in given:
+        return Trial("--alternatives" in given, "--json" in given)
+    for option in ("--alternatives", "--json"):
+        if option in given:
+            raise BadRequest(f"{option} goes with --test-only")
+    return None
 
 
 def job_spec(given: Given, script_name: str, here: Here) -> JobSpec:
     """The options as values. Raises BadRequest, which names the option and where it was said."""
     nodes = _read(given, "--nodes", parse_node_count)
     total, per_node = _read(given, "--gpus", parse_gpus), _gpus_per_node(given)
+    switches = _read(given, "--switches", _switches) or (0, 0)
     spec = JobSpec(
         name=_read(given, "--job-name", _job_name) or script_name,
         partition=_read(given, "--partition", _partition) or "",
@@ -126,6 +146,14 @@ def job_spec(given: Given, script_name: str, here: Here) -> JobSpec:
         nodelist=_read(given, "--nodelist", _node_names) or (),
         exclude=_read(given, "--exclude", _node_names) or (),
         constraint=_read(given, "--constraint", _constraint) or "",
+        level=_read(given, "--level", _level) or "",
+        prefer_level=_read(given, "--prefer-level", _level) or "",
+        any_topology=_read(given, "--topology", _any_topology) or False,
+        switches=switches[0],
+        switches_wait_s=switches[1],
+        segment=_read(given, "--segment", lambda text: parse_count(text, "nodes in a segment")) or 0,
+        reservation=_read(given, "--reservation", lambda text: _bounded(text, "reservation", NAME_MAX_BYTES)) or "",
+        nice=_read(given, "--nice", _nice) or 0,
         hold="--hold" in given,
         requeue="--no-requeue" not in given,
         chdir=str(PurePosixPath(here.cwd) / (_read(given, "--chdir", _directory) or "")),
@@ -247,6 +275,34 @@ def _node_names(text: str) -> tuple[NodeName, ...]:
 def _constraint(text: str) -> str:
     parse_constraint(text)
     return text
+
+
+def _switches(text: str) -> tuple[int, int]:
+    """`COUNT[@TIME]`: how many, and for how many seconds they are waited for; 0 = for ever."""
+    count, at, wait = text.partition("@")
+    return parse_count(count, "switches"), parse_duration(wait) if at else 0
+
+
+def _level(text: str) -> str:
+    if not text.strip():
+        raise BadRequest("the topology level's name is empty")
+    return _bounded(text, "topology level", NAME_MAX_BYTES)
+
+
+def _any_topology(text: str) -> bool:
+    if text != "any":
+        raise BadRequest(f"not a topology: {text!r} (any; or name a level with --level, --prefer-level)")
+    return True
+
+
+def _nice(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise BadRequest(f"not a number: {text!r} (a whole number, as 100)") from None
+    if abs(value) > NICE_MAX:
+        raise BadRequest(f"{value}: from -{NICE_MAX} to {NICE_MAX} are possible")
+    return value
 
 
 def _directory(text: str) -> str:

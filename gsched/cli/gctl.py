@@ -10,6 +10,7 @@ import click
 from click import argument, option
 
 from gsched.cli._common import fail, group, run, say
+from gsched.cli._gctl_queue import explain, show_priority
 from gsched.client.blocking import Client, connect, new_request_id
 from gsched.errors import BadRequest, NotFound, from_code
 from gsched.protocol.messages import (
@@ -121,6 +122,10 @@ def show_hostlist(nodes: str | None) -> None:
     if names is None:
         raise BadRequest("say which names to fold: SLURM_JOB_NODELIST, which stands for them inside a job, is not set")
     click.echo(fold(expand(names)))
+
+
+gctl.add_command(explain)
+show.add_command(show_priority)
 
 
 def _print(records: Iterable[Sequence[Pairs]], oneliner: bool, none: str) -> None:

@@ -13,7 +13,7 @@ from gsched.client.blocking import connect
 from gsched.errors import NotFound
 from gsched.protocol.messages import JobPage, JobRow, ListJobs
 from gsched.render.columns import Format, parse_format
-from gsched.render.jobs import DEFAULT, DEFAULT_SORT, LONG, START, job_columns, sort_jobs
+from gsched.render.jobs import DEFAULT, DEFAULT_SORT, LONG, START, START_SORT, job_columns, sort_jobs
 from gsched.render.text import json_text
 from gsched.values.ids import Instant, JobId
 from gsched.values.states import JobState
@@ -51,11 +51,12 @@ def gqueue(
     """Show jobs that wait, run or are ending."""
     layout = form if form is not None else START if start else LONG if long else DEFAULT
     parse_format(layout, job_columns(Instant(0)))  # a wrong format is refused before anything is asked
-    sort_jobs([], sort or DEFAULT_SORT)
+    order = sort or (START_SORT if start else DEFAULT_SORT)
+    sort_jobs([], order)
     users = _users(user, me)
     page = _listed(_request(states, jobs, users, start))
     rows = _chosen(page.rows, users, _words(name), _words(partition))
-    sort_jobs(rows, sort or DEFAULT_SORT)
+    sort_jobs(rows, order)
     for job in page.missing:
         warn(f"job {job}: no such job, or it ended longer ago than the controller remembers (see gacct)")
     if as_json:

@@ -17,10 +17,11 @@ from typing import Final
 import click
 
 from gsched.cli._common import command, note, run, warn
-from gsched.cli._submission import STDIN, Here, submission
+from gsched.cli._submission import STDIN, Here, Trial, submission
 from gsched.cli._submit_options import SubmitCommand, click_parameters
 from gsched.client.blocking import connect, new_request_id
 from gsched.errors import BadRequest
+from gsched.protocol.messages import TryJob
 from gsched.spec.filenames import fixed_part, has_marks
 from gsched.spec.scripts import SCRIPT_MAX_BYTES, too_large
 from gsched.values.job import JobSpec
@@ -39,6 +40,8 @@ def gsub(**values: object) -> int:
     check_paths(made.request.spec)
     for text in made.warnings:
         warn(text)
+    if made.trial is not None:
+        return _only_tried(made.request.spec, made.trial)
     with connect() as client:
         reply = client.call(made.request)
     if reply.note:
@@ -47,6 +50,25 @@ def gsub(**values: object) -> int:
         click.echo(reply.job)
     elif not made.quiet:
         click.echo(f"Submitted batch job {reply.job}")
+    return 0
+
+
+def _only_tried(spec: JobSpec, trial: Trial) -> int:
+    """Ask when and where it would start; the sentence goes to stderr, as sbatch's."""
+    from gsched.render.explanation import starts_lines, tried_line  # here, because a submission needs it not
+
+    with connect() as client:
+        tried = client.call(TryJob(spec, trial.alternatives))
+    if tried.note:
+        note(tried.note)
+    if trial.as_json:
+        from gsched.render.text import json_text
+
+        click.echo(json_text(tried))
+        return 0
+    note(tried_line(tried, tried.expected[0]))
+    if trial.alternatives:
+        click.echo("\n".join(starts_lines(tried)))
     return 0
 
 

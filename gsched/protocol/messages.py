@@ -96,6 +96,7 @@ class JobRow(Struct, frozen=True, array_like=True):
     exit_code: int
     exit_signal: int
     chdir: str
+    planned_nodes: tuple[NodeName, ...] = ()
 
 
 class JobPage(Struct, tag="job.page", frozen=True):
@@ -128,7 +129,6 @@ class ExplainJob(Struct, tag="job.explain", frozen=True):
 class Explained(Struct, tag="job.explained", frozen=True):
     explanation: Explanation
     priority: Priority | None  # None: held, or backing off after a failed launch
-    took_ms: int  # to work it out; with a pass of its own
     unconfirmed: bool = False
 
 
@@ -140,6 +140,7 @@ class ListPriorities(Struct, tag="priority.list", frozen=True):
 
 class PriorityPage(Struct, tag="priority.page", frozen=True):
     rows: tuple[Priority, ...]  # in the queue's order
+    left_out: int  # more rows than one answer holds
     weights: dict[str, int]  # of age, fair_share, qos, partition and size
     missing: tuple[JobId, ...] = ()  # asked for, and not among the jobs that may start
     unconfirmed: bool = False
@@ -158,7 +159,7 @@ class ExpectedStart(Struct, frozen=True):
     what: str  # "as asked", "1 node", "GPU model H100", "1:00:00 at most"
     start: Instant | None  # None = not known: it waits for what has no expected end
     nodes: tuple[NodeName, ...]
-    nodes_asked: int
+    node_count: int
     gpus: int  # over all nodes
     cpus: int  # over all nodes
     gpu_model: str

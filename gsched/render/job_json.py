@@ -39,6 +39,7 @@ class JobJson(Struct, frozen=True):
     exit_code: int
     exit_signal: int
     chdir: str
+    planned_nodes: tuple[str, ...]
 
 
 class QueueJson(Struct, frozen=True):
@@ -83,6 +84,7 @@ def _job_json(row: JobRow, now: Instant) -> JobJson:
         exit_code=row.exit_code,
         exit_signal=row.exit_signal,
         chdir=row.chdir,
+        planned_nodes=row.planned_nodes,
     )
 
 

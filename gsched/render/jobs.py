@@ -17,7 +17,7 @@ from gsched.values.states import JobState
 
 DEFAULT: Final = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG: Final = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
-START: Final = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
+START: Final = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 
 _STATE_ORDER: Final = {state: at for at, state in enumerate(JobState)}
 # States in which the last column says why, not where; the words are squeue's.
@@ -50,6 +50,7 @@ def job_columns(now: Instant) -> dict[str, Column[JobRow]]:
         "B": Column("EXEC_HOST", lambda row: row.nodes[0] if row.nodes else "n/a", about="where the script runs"),
         "r": Column("REASON", lambda row: row.reason, about="why it waits, or ended so"),
         "R": Column("NODELIST(REASON)", _where_or_why),
+        "Y": Column("SCHEDNODES", _planned_nodes, about="where it is planned to start", cut=False),
         "Z": Column("WORK_DIR", lambda row: shown(row.chdir)),
     }
 
@@ -98,6 +99,14 @@ def node_list(row: JobRow) -> str:
     return fold(row.nodes)
 
 
+def _planned_nodes(row: JobRow) -> str:
+    if not row.planned_nodes:
+        return "(null)"
+    from gsched.spec.nodelists import fold  # here, as above
+
+    return fold(row.planned_nodes)
+
+
 def _where_or_why(row: JobRow) -> str:
     return f"({row.reason})" if row.state in _SHOWS_REASON else node_list(row)
 
@@ -115,10 +124,11 @@ _SORT_KEYS: Final[dict[str, Callable[[JobRow], Any]]] = {  # Any: each key compa
     "D": lambda row: row.nnodes,
     "C": lambda row: row.cpus,
     "l": lambda row: row.time_limit_s or 1 << 62,
-    "S": _start,
+    "S": lambda row: start if (start := _start(row)) >= 0 else 1 << 62,  # what is not known comes last
     "V": lambda row: row.submitted,
 }
 DEFAULT_SORT: Final = "P,t,i"
+START_SORT: Final = "S,i"
 
 
 def sort_jobs(rows: list[JobRow], keys: str) -> None:

@@ -48,6 +48,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     constraints: tuple[Constraint, ...]
     planned: Instant | None = None  # when the scheduler expects to start it
     planned_nodes: tuple[NodeName, ...] = ()
+    estimate: Instant | None = None  # without a planned start: when, if only jobs that have one come before
     place: int = 0  # in the order of the waiting jobs, from 1; 0 = not among those that may start
     waiting: int = 0
 

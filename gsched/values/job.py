@@ -31,6 +31,14 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     nodelist: tuple[NodeName, ...] = ()  # all of these must be in the allocation
     exclude: tuple[NodeName, ...] = ()
     constraint: str = ""  # features: `a&b`, `a|b`
+    level: str = ""  # topology level that its nodes may not cross
+    prefer_level: str = ""  # crossing levels up to this one costs nothing
+    any_topology: bool = False
+    switches: int = 0  # most leaf switches; 0 = any number
+    switches_wait_s: int = 0  # for so long it waits for them; 0 = for ever
+    segment: int = 0  # nodes come in groups of so many, each under one leaf switch; 0 = no groups
+    reservation: str = ""
+    nice: int = 0  # taken off its priority
     hold: bool = False
     requeue: bool = True
     chdir: str = ""

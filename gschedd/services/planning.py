@@ -8,7 +8,7 @@ from gsched.values.job import Job
 from gsched.values.node import Inventory
 from gsched.values.run import NodePhase, NodeShare, Run
 from gsched.values.states import JobState, Reason
-from gschedd.core.inputs import Availability, HoldInput, NodeInput, PassInput, Plan, Policy, QueueInput, Start
+from gschedd.core.inputs import Availability, Factors, HoldInput, NodeInput, PassInput, Plan, Policy, QueueInput, Start
 from gschedd.services import runs
 from gschedd.state import State, StateChange
 
@@ -69,11 +69,21 @@ def _queue(state: State) -> tuple[QueueInput, ...]:
         job = state.jobs[job_id]
         if not may_start(state, job):
             continue
-        avoid = job.avoid if job.id in state.avoiding else ()
-        queue.append(QueueInput(job.id, job.request, avoid))
+        queue.append(queue_input(state, job))
         if len(queue) >= state.settings.scheduler.queue_depth:
             break
     return tuple(queue)
+
+
+def queue_input(state: State, job: Job) -> QueueInput:
+    """What a pass is told of a job."""
+    return QueueInput(
+        job=job.id,
+        request=job.request,
+        avoid=job.avoid if job.id in state.avoiding else (),
+        factors=Factors(eligible=job.eligible, nice=job.spec.nice),
+        uid=job.uid,
+    )
 
 
 def may_start(state: State, job: Job) -> bool:

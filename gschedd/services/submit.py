@@ -25,31 +25,37 @@ _REMEMBERED = 10_000  # requests found possible
 def submit(change: StateChange, call: Call, request: SubmitJob) -> Submitted:
     """Take the job, or say why not; nothing of a refused one is kept. The id comes with the batch."""
     state = change.state
-    _check_who(state, call)
+    job = proposed(change, call, request.spec)
     _check_size(state, request.payload)
-    nodes = node_inputs(state)
-    resolved = resolve(request.spec, state, nodes)
-    _check_possible(state, resolved, nodes)
-    job = Job(
-        id=state.next_job_id,
-        uid=call.uid,
-        gid=call.gid,
-        user=call.user,
-        spec=request.spec,
-        request=resolved,
-        submitted=change.at,
-        eligible=change.at,
-    )
     state.next_job_id = JobId(state.next_job_id + 1)
     change.put_job(job)
     change.put_payload(job.id, request.payload)
     change.note("job.submitted", job=job.id, uid=call.uid)
     if not request.spec.hold:
         change.ask_plan()
-    return Submitted(job.id, resolved.spread_note)
+    return Submitted(job.id, job.request.spread_note)
 
 
-def _check_who(state: State, call: Call) -> None:
+def proposed(change: StateChange, call: Call, spec: JobSpec) -> Job:
+    """The job that a spec would become, not entered anywhere. Raises what a submission is refused with."""
+    state = change.state
+    _check_who(state, call, spec)
+    nodes = node_inputs(state)
+    request = resolve(spec, state, nodes)
+    _check_possible(state, request, nodes)
+    return Job(
+        id=state.next_job_id,
+        uid=call.uid,
+        gid=call.gid,
+        user=call.user,
+        spec=spec,
+        request=request,
+        submitted=change.at,
+        eligible=change.at,
+    )
+
+
+def _check_who(state: State, call: Call, spec: JobSpec) -> None:
     cluster = state.settings.cluster
     if cluster.owner_uid is not None and call.uid != cluster.owner_uid:
         raise NotPermitted(
@@ -57,6 +63,8 @@ def _check_who(state: State, call: Call) -> None:
         )
     if call.uid == 0 and not cluster.allow_root:
         raise NotPermitted("jobs of root are refused here: submit as a user, or set allow_root in [cluster]")
+    if spec.nice < 0 and call.uid not in (0, cluster.owner_uid):
+        raise NotPermitted(f"--nice {spec.nice} raises the priority: only an administrator may ask below 0")
     if len(state.pending) >= state.settings.limits.jobs:
         raise Unavailable(f"the queue holds {len(state.pending)} jobs, its limit is {state.settings.limits.jobs}")
 
@@ -96,6 +104,8 @@ def resolve(spec: JobSpec, state: State, nodes: Sequence[NodeInput]) -> Request:
         )
     ntasks = spec.ntasks or width * (spec.ntasks_per_node or 1)
     per_node = spec.ntasks_per_node or math.ceil(ntasks / width)
+    if spec.segment and width % spec.segment:
+        raise BadRequest(f"{width} nodes cannot be cut into segments of {spec.segment}: ask a multiple")
     if ntasks > width * per_node:
         raise BadRequest(f"{ntasks} tasks do not fit on {width} nodes with {per_node} on each")
     cpus_per_task = spec.cpus_per_task or 1
@@ -112,6 +122,13 @@ def resolve(spec: JobSpec, state: State, nodes: Sequence[NodeInput]) -> Request:
         exclude=spec.exclude,
         constraint=spec.constraint,
         time_limit_s=_time_limit(spec, partition),
+        level=spec.level,
+        prefer_level=spec.prefer_level,
+        any_topology=spec.any_topology,
+        switches=spec.switches,
+        switches_wait_s=spec.switches_wait_s,
+        segment=spec.segment,
+        reservation=spec.reservation,
         spread_note=note,
     )
 
@@ -144,6 +161,9 @@ def _check_numbers(spec: JobSpec) -> None:
         ("GPUs per node", spec.gpus_per_node, 0),
         ("MiB of memory", spec.mem_mib, 0),
         ("seconds of time", spec.time_limit_s, 0),
+        ("switches", spec.switches, 0),
+        ("seconds to wait for switches", spec.switches_wait_s, 0),
+        ("nodes in a segment", spec.segment, 0),
     )
     for what, value, least in counts:
         most = 2**40 if what.startswith(("MiB", "seconds")) else _WIDEST

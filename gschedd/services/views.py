@@ -100,6 +100,7 @@ def job_row(state: State, job: Job, boot: int) -> JobRow:
         exit_code=job.exit_code,
         exit_signal=job.exit_signal,
         chdir=job.spec.chdir,
+        planned_nodes=planned.nodes if planned is not None else (),
     )
 
 

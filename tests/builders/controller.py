@@ -13,11 +13,13 @@ from gsched.values.ids import BatchNo, Instant, JobId, NodeName, RunKey, RunNo, 
 from gsched.values.job import Job, JobPayload, JobSpec
 from gsched.values.node import Gpu, Inventory
 from gsched.values.run import NodePhase, Run, WantedPhase
+from gschedd.build import decide
 from gschedd.core.plan import plan
 from gschedd.core.snapshot import build_snapshot
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Tick
 from gschedd.lifecycle.changes import Loaded
 from gschedd.machine import Machine
+from gschedd.services.answers import answer
 
 EPOCH = 1_700_000_000_000
 UID = 1000
@@ -89,6 +91,15 @@ class Controller:
         if isinstance(body, GschedError):
             raise body
         return body
+
+    def inquire(self, request: UserRequest, uid: int = UID) -> Any:  # Any: each request has its own reply
+        """A question that takes computing, answered as the daemon's thread would."""
+        self._calls += 1
+        outcome = self.feed(Call(self._calls, uid, uid, f"user{uid}", request, None))
+        if outcome.replies:
+            assert isinstance(outcome.replies[0].body, GschedError)
+            raise outcome.replies[0].body
+        return answer(outcome.inquiries[0], decide)
 
     def submit(self, uid: int = UID, **spec: Any) -> JobId:
         """Submit a job; give its id."""

@@ -130,3 +130,19 @@ def test_an_agent_is_believed_only_about_users_with_a_run_on_its_node() -> None:
     c.plan()
     reply = c.ask(SubmitJob(JobSpec(name="j"), JobPayload(b"#!/bin/sh\n"), "r2"), node=c.job(1).nodes[0])
     assert reply == Submitted(c.job(2).id)
+
+
+def test_segments_divide_the_nodes() -> None:
+    controller = Controller()
+    assert controller.job(controller.submit(nodes_min=4, segment=2)).request.segment == 2
+    with pytest.raises(BadRequest, match="3 nodes cannot be cut into segments of 2"):
+        controller.submit(nodes_min=3, segment=2)
+
+
+def test_only_an_administrator_raises_a_priority() -> None:
+    controller = Controller()
+    with pytest.raises(NotPermitted, match="--nice -5 raises the priority"):
+        controller.submit(nice=-5)
+    assert controller.machine.pass_input(controller.now).queue == ()
+    job = controller.submit(nice=7)
+    assert [each.factors.nice for each in controller.machine.pass_input(controller.now).queue if each.job == job] == [7]

@@ -147,9 +147,7 @@ def test_fractions_are_not_there_yet() -> None:
         "--qos=high",
         "--signal=USR2@90",
         "--wckey=submitit",
-        "--test-only",
         "-b now+1hour",
-        "--nice",
     ],
 )
 def test_an_option_of_sbatch_that_is_not_there_yet_is_named(words: str) -> None:
@@ -253,4 +251,30 @@ def test_warnings_come_with_the_request() -> None:
 
 def test_how_to_answer_is_said_in_either_place() -> None:
     assert submit("--parsable", "dir/train.sh").parsable
-    assert submit("dir/train.sh", script="#!/bin/sh\n#SBATCH --parsable -Q\n")[2:] == (True, True)
+    assert submit("dir/train.sh", script="#!/bin/sh\n#SBATCH --parsable -Q\n")[2:4] == (True, True)
+
+
+def test_where_the_nodes_may_be_and_how_soon() -> None:
+    spec = submit(
+        "--switches", "2@1:30", "--segment", "4", "--prefer-level", "pod", "--nice", "7", "dir/train.sh"
+    ).request.spec
+    assert (spec.switches, spec.switches_wait_s, spec.segment, spec.prefer_level, spec.nice) == (2, 90, 4, "pod", 7)
+    spec = submit(
+        "dir/train.sh", script="#!/bin/sh\n#SBATCH --switches=1\n#GSUB --level=leaf --reservation=r\n"
+    ).request.spec
+    assert (spec.switches, spec.switches_wait_s, spec.level, spec.reservation) == (1, 0, "leaf", "r")
+    assert submit("--topology", "any", "dir/train.sh").request.spec.any_topology
+
+
+def test_what_is_wrong_with_where_and_how_soon() -> None:
+    assert refused("--switches", "x", "dir/train.sh").startswith("--switches: ")
+    assert refused("--switches", "1@x", "dir/train.sh").startswith("--switches: not a time: 'x'")
+    assert refused("--nice", "x", "dir/train.sh") == "--nice: not a number: 'x' (a whole number, as 100)"
+    assert refused("--topology", "ring", "dir/train.sh").startswith("--topology: not a topology: 'ring'")
+    assert refused("--level", "a", "--topology", "any", "dir/train.sh").endswith("exclude each other; give one of them")
+
+
+def test_a_trial_is_asked_for_on_the_command_line_only() -> None:
+    assert submit("--test-only", "--alternatives", "--json", "dir/train.sh").trial == (True, True)
+    assert submit("dir/train.sh").trial is None
+    assert refused("--alternatives", "dir/train.sh") == "--alternatives goes with --test-only"

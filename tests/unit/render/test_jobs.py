@@ -146,4 +146,5 @@ def test_the_json_of_a_job_is_stable() -> None:
         "gpu_model": "", "mem_mib_per_node": None, "time_limit_s": 3600, "elapsed_s": 90,
         "submitted_ms": NOW - 60_000, "started_ms": NOW - 90_000, "ended_ms": None, "planned_start_ms": None,
         "restarts": 0, "exit_code": 0, "exit_signal": 0, "chdir": "/home/alice",
+            "planned_nodes": [],
     }  # fmt: skip
