@@ -112,7 +112,7 @@ def build(
     tls = options.spool / "tls"
     mailbox = Mailbox()
     machine, boot = machine_id(), boot_id()
-    executor = Executor(options.spool, options.node, mailbox.post, str(options.socket), boot)
+    executor = Executor(options.spool, options.node, mailbox.post, str(options.socket), boot, settings.agent)
     executor.spool.claim(machine)
     key = TicketKey(options.spool / "ticket.key")
 

@@ -61,6 +61,7 @@ class Exited(Struct, frozen=True):
     exit_signal: int
     timed_out: bool
     elapsed_s: int
+    oom_kills: int = 0  # processes of the run that the kernel killed here because its memory was used up
 
 
 class Cleaned(Struct, frozen=True):
@@ -71,6 +72,7 @@ class Cleaned(Struct, frozen=True):
     elapsed_s: int = 0
     timed_out: bool = False
     node_failed: bool = False  # the supervisor died without a record (the first node's exit status is unknown)
+    oom_kills: int = 0
 
 
 class StepDone(Struct, frozen=True):

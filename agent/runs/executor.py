@@ -17,8 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import structlog
 
+from agent.isolation.cgroups import Limits, set_up
 from agent.runs.effects import (
     AgentEvent,
     AgentMemory,
@@ -36,10 +38,11 @@ from agent.runs.effects import (
 )
 from agent.runs.environment import job_environment, nodes_own
 from agent.runs.launcher import Launcher
-from agent.runs.spool import Spool
+from agent.runs.spool import GONE, Spool
 from agent.runs.supervised import Supervised, found_run
 from agent.supervisor import processes, records
 from gsched.auth.tickets import Ticket
+from gsched.config.settings import AgentSettings
 from gsched.errors import Conflict, GschedError, NotFound, NotPermitted, Unavailable
 from gsched.protocol.link import Blame, LaunchSpec
 from gsched.protocol.stream import OpenStep
@@ -48,6 +51,7 @@ from gsched.values.ids import Instant, NodeName, RunKey, StepId
 
 log = structlog.get_logger()
 
+_AS_SHIPPED: Final = AgentSettings()
 _RECONNECT_S: Final = 0.05  # between tries to reach a supervisor that lives but does not listen yet
 _HUNT_PAUSE_S: Final = 0.05
 _STEP_ANSWER_S: Final = 60.0
@@ -57,13 +61,21 @@ class Executor:
     """The acting half of an agent. `socket`: the agent's own, for commands inside jobs."""
 
     def __init__(
-        self, spool: Path, node: NodeName, post: Callable[[AgentEvent], None], socket: str = "", boot_id: str = ""
+        self,
+        spool: Path,
+        node: NodeName,
+        post: Callable[[AgentEvent], None],
+        socket: str = "",
+        boot_id: str = "",
+        settings: AgentSettings = _AS_SHIPPED,
     ) -> None:
         self.spool = Spool(spool)
         self._node = node
         self._take = post
         self._socket = socket
         self._boot_id = boot_id or Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._groups = set_up(settings, spool)
+        self._pids = settings.pids_per_run
         self._launcher = Launcher()
         self._sweeper = ThreadPoolExecutor(1, "sweeper")
         self._runs: dict[RunKey, Supervised] = {}
@@ -79,6 +91,8 @@ class Executor:
             log.error("supervisor.template", error=str(error))
         for gone in self.spool.set_aside_before():
             self._sweeper.submit(self._sweep, gone)
+        for name in self._groups.names() - {str(key) for key in self.spool.found()}:
+            self._sweeper.submit(self._groups.remove, name)
         found = []
         for key in self.spool.found():
             launch = self.spool.launch_of(key)
@@ -102,6 +116,7 @@ class Executor:
             task.cancel()
         self._launcher.close()
         self._sweeper.shutdown(wait=True)
+        self._groups.close()
 
     def carry_out(self, effect: Effect) -> None:
         """Act. Safe to repeat. Say and Hangup are the link's and do nothing here.
@@ -239,6 +254,7 @@ class Executor:
 
     def _sweep(self, gone: Path) -> None:
         try:
+            self._groups.remove(gone.name.removeprefix(GONE))
             self.spool.sweep(gone)
         except OSError as error:
             log.error("run.sweep", directory=str(gone), error=str(error))
@@ -309,9 +325,14 @@ class Executor:
             return
         log.error("run.supervisor_died", job=run.key.job, run=run.key.run, said=self._log_of(run.key)[-2000:])
         script = (run.record.get("pid", 0), run.record.get("pid_start", 0))
-        while not await asyncio.to_thread(processes.kill_marked, launch["token"], script):
+        while not await asyncio.to_thread(self._hunted_down, run.key, launch["token"], script):
             await asyncio.sleep(_HUNT_PAUSE_S)
         self._bury(run, lock=lock)
+
+    def _hunted_down(self, key: RunKey, token: str, script: tuple[int, int]) -> bool:
+        """One round of KILL to what a dead supervisor left, found by its groups and by its mark; True if none was."""
+        grouped = self._groups.kill(key)
+        return processes.kill_marked(token, script) and grouped
 
     def _bury(self, run: Supervised, lock: int | None = None, quiet: bool = False) -> None:
         """Write the end of a run whose supervisor died; nothing of it is left."""
@@ -371,6 +392,7 @@ class Executor:
             "umask": launch.umask,
             "time_limit_s": launch.time_limit_s,
             "grace_s": launch.grace_s,
+            "groups": msgspec.to_builtins(self._groups.make(key, _limits(launch, self._pids))),
             "args": list(launch.args),
             "environment": {**_home_of(launch), **job_environment(key, launch, self._node, self._socket, token)},
         }
@@ -394,6 +416,10 @@ def _step_request(request: OpenStep, own: dict[str, str]) -> dict[str, Any]:
         "tasks": [{"rank": task.rank, "environment": task.environment} for task in request.tasks],
         "kill_on_bad_exit": request.kill_on_bad_exit,
     }
+
+
+def _limits(launch: LaunchSpec, pids: int) -> Limits:
+    return Limits(memory_mib=launch.mem_mib, pids=pids, cpus=launch.cpus)
 
 
 def _home_of(launch: LaunchSpec) -> dict[str, str]:

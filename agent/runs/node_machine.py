@@ -339,11 +339,16 @@ class NodeMachine:
                 exit_signal=exited.exit_signal,
                 timed_out=exited.timed_out,
                 elapsed_s=exited.elapsed_s,
+                oom_kills=max(exited.oom_kills, run.cleaned.oom_kills if run.cleaned is not None else 0),
             )
         elif run.cleaned is not None:
             cleaned = run.cleaned
             report = replace(
-                report, timed_out=cleaned.timed_out, elapsed_s=cleaned.elapsed_s, node_failed=cleaned.node_failed
+                report,
+                timed_out=cleaned.timed_out,
+                elapsed_s=cleaned.elapsed_s,
+                node_failed=cleaned.node_failed,
+                oom_kills=cleaned.oom_kills,
             )
         if run.failed is not None:
             report = replace(report, blame=run.failed.blame, reason=run.failed.reason, text=run.failed.text)

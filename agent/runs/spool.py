@@ -21,7 +21,7 @@ from agent.supervisor import records
 from gsched.errors import BadConfig
 from gsched.values.ids import JobId, RunKey, RunNo
 
-_GONE: Final = ".gone-"
+GONE: Final = ".gone-"
 
 
 class Spool:
@@ -80,7 +80,7 @@ class Spool:
 
     def set_aside_before(self) -> list[Path]:
         """What an earlier agent set aside and did not get to sweep."""
-        return list(self.runs.glob(f"{_GONE}*"))
+        return list(self.runs.glob(f"{GONE}*"))
 
     def make(self, key: RunKey, launch: dict[str, Any], script: bytes) -> None:
         """Make a run's directory, or finish one that a crash left without a supervisor. Raises OSError."""
@@ -102,7 +102,7 @@ class Spool:
 
     def set_aside(self, key: RunKey) -> Path | None:
         """Take a run out of the spool at once; what is left to be swept, or None. Raises OSError."""
-        gone = self.runs / f"{_GONE}{key}"
+        gone = self.runs / f"{GONE}{key}"
         try:
             self.directory(key).rename(gone)  # a half removed directory would look like a run
         except FileNotFoundError:
@@ -117,7 +117,7 @@ class Spool:
             gone.rmdir()
         if gone.exists():
             shutil.rmtree(gone)
-        user = self.root / "user" / gone.name.removeprefix(_GONE)
+        user = self.root / "user" / gone.name.removeprefix(GONE)
         if user.exists():
             shutil.rmtree(user)
 

@@ -33,10 +33,12 @@ def facts(key: RunKey, record: dict[str, Any], first: bool) -> list[AgentEvent]:
     if "opened" in record:
         found.append(Opened(key, Instant(record["opened"])))
     if first and (end := record.get("exited")):
-        found.append(Exited(key, Instant(end["at"]), end["code"], end["signal"], end["timed_out"], end["elapsed_s"]))
+        at, oom_kills = Instant(end["at"]), end.get("oom_kills", 0)
+        found.append(Exited(key, at, end["code"], end["signal"], end["timed_out"], end["elapsed_s"], oom_kills))
     if clean := record.get("clean"):
-        node_failed = clean.get("node_failed", False)
-        found.append(Cleaned(key, Instant(clean["at"]), clean["elapsed_s"], clean["timed_out"], node_failed))
+        node_failed, oom_kills = clean.get("node_failed", False), clean.get("oom_kills", 0)
+        at = Instant(clean["at"])
+        found.append(Cleaned(key, at, clean["elapsed_s"], clean["timed_out"], node_failed, oom_kills))
     return found
 
 

@@ -12,7 +12,10 @@ import ctypes
 import errno
 import os
 import signal
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from agent.supervisor import group
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -102,22 +105,28 @@ def send(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def end_run(number: int) -> None:
+def end_run(number: int, held: group.Group) -> None:
     """Send `number` to every process of this supervisor's run: the one place that says how that is done.
 
-    KILL first stops what it finds until nothing new appears: a process that forks faster than one can look is caught.
+    KILL first lets the run's control group fork no more, and stops what it finds until nothing new appears: a process
+    that forks faster than one can look is caught.
     """
-    pids = [process.pid for process in descendants()]
+    pids = _of_run(held)
     if number == signal.SIGKILL:
+        held.fence()
         for _ in range(20):
             send(pids, signal.SIGSTOP)
-            again = [process.pid for process in descendants()]
+            again = _of_run(held)
             if set(again) <= set(pids):
                 break
             pids = again
     send(pids, number)
     if number == signal.SIGTERM:
         send(pids, signal.SIGCONT)  # a stopped process would not hear it
+
+
+def _of_run(held: group.Group) -> list[int]:
+    return sorted({process.pid for process in descendants()} | held.members())
 
 
 def marked(token: str) -> set[int]:

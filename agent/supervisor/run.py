@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.supervisor import children, identity, processes, records
+    from agent.supervisor import children, group, identity, processes, records
     from agent.supervisor.clocks import boot_ms, wall_ms
     from agent.supervisor.steps import Steps
 else:
     import children
+    import group
     import identity
     import processes
     import records
@@ -50,6 +51,7 @@ class Run:
         self._ending = False
         self._kill_at: int | None = None  # boot ms
         self._timed_out = False
+        self._group = group.Group(launch)
         self.steps = Steps(launch, tell)
 
     # --- what listeners ask for
@@ -58,6 +60,7 @@ class Run:
         """See that all of it can be started; nothing of the user's runs."""
         launch = self.launch
         try:
+            self._group.enter()
             self._who = identity.identify(launch["uid"], launch["gid"], launch["user"])
             if self.first:
                 paths = list(dict.fromkeys((launch["output"], launch["error"] or launch["output"])))
@@ -90,7 +93,7 @@ class Run:
         """Deliver the number-th signal (from 0) to every process of the run, once."""
         if number == self.record["signals"]:
             self._set(signals=number + 1)  # before: a signal that came twice would be worse than one that got lost
-            processes.end_run(what)
+            processes.end_run(what, self._group)
 
     def open_step(self, step: int) -> None:
         """Start the tasks that the agent has written down in steps/STEP."""
@@ -115,7 +118,7 @@ class Run:
             self._timed_out = True
             self._end(self.launch["grace_s"])
         if self._kill_at is not None and now >= self._kill_at:
-            processes.end_run(signal.SIGKILL)
+            processes.end_run(signal.SIGKILL, self._group)
             self._kill_at = now + KILL_AGAIN_MS
         self.steps.on_time(now)
 
@@ -190,6 +193,7 @@ class Run:
             "signal": max(-code, 0),
             "timed_out": self._timed_out,
             "elapsed_s": self._elapsed_s(),
+            "oom_kills": self._group.oom_kills(),
         }
         if not self._ending:
             self._ending = True
@@ -203,7 +207,7 @@ class Run:
     def _end(self, grace_s: int, again: bool = False) -> None:
         kill_at = boot_ms() + 1000 * grace_s
         if again or not self._ending:
-            processes.end_run(signal.SIGTERM)
+            processes.end_run(signal.SIGTERM, self._group)
         self._ending = True
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
         if processes.alone():
@@ -214,7 +218,12 @@ class Run:
             return
         self.over = True
         self.steps.all_gone()
-        clean = {"at": wall_ms(), "elapsed_s": self._elapsed_s(), "timed_out": self._timed_out}
+        clean = {
+            "at": wall_ms(),
+            "elapsed_s": self._elapsed_s(),
+            "timed_out": self._timed_out,
+            "oom_kills": self._group.oom_kills(),
+        }
         # A run whose exit status is recorded already may lose this to a power cut: then nothing is left of it anyway.
         self._set(sync=self.record["phase"] != records.EXITED, phase=records.CLEAN, clean=clean)
 

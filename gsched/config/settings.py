@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gsched.values.ids import NodeName
@@ -23,10 +25,20 @@ class ControllerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     cache_dir: str = ""  # compiled kernels; "" = state_dir/cache
 
 
+class Cgroups(StrEnum):
+    """Whether an agent holds runs in control groups."""
+
+    AUTO = "auto"  # as far as it can; it says what it cannot
+    REQUIRED = "required"  # an agent that cannot does not start
+    OFF = "off"
+
+
 class AgentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     socket: str = "/run/gsched/agent.sock"
     listen: str = "0.0.0.0:6816"  # streams of steps, TLS
     spool: str = "/var/spool/gsched"
+    cgroups: Cgroups = Cgroups.AUTO
+    pids_per_run: int = 16384  # processes and threads of a run on one node; 0 = no limit
 
 
 class TimeSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

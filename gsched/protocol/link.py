@@ -63,6 +63,7 @@ class RunReport(Struct, tag="agent.report", frozen=True, kw_only=True):
     timed_out: bool = False
     elapsed_s: int = 0  # CLOCK_BOOTTIME, by the supervisor
     node_failed: bool = False  # with CLEAN: the run was lost here after its start (its supervisor died)
+    oom_kills: int = 0  # with EXITED and CLEAN: processes that the kernel killed here for the run's memory limit
     # Where the launch failed (the phase is then CLEAN: all was undone here):
     blame: Blame | None = None
     reason: str = ""  # a Reason's value for the job: "OutputFile", "" ...

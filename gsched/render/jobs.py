@@ -21,7 +21,9 @@ START: Final = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 
 _STATE_ORDER: Final = {state: at for at, state in enumerate(JobState)}
 # States in which the last column says why, not where; the words are squeue's.
-_SHOWS_REASON: Final = frozenset({JobState.PENDING, JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAIL})
+_SHOWS_REASON: Final = frozenset(
+    {JobState.PENDING, JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAIL, JobState.OUT_OF_MEMORY}
+)
 
 
 def job_columns(now: Instant) -> dict[str, Column[JobRow]]:

@@ -18,6 +18,7 @@ class JobState(StrEnum):
     CANCELLED = "CANCELLED"
     TIMEOUT = "TIMEOUT"
     NODE_FAIL = "NODE_FAIL"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
 
     @property
     def compact(self) -> str:
@@ -39,10 +40,18 @@ _COMPACT: Final = {
     JobState.CANCELLED: "CA",
     JobState.TIMEOUT: "TO",
     JobState.NODE_FAIL: "NF",
+    JobState.OUT_OF_MEMORY: "OOM",
 }
 
 FINAL: Final = frozenset(
-    {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.TIMEOUT, JobState.NODE_FAIL}
+    {
+        JobState.COMPLETED,
+        JobState.FAILED,
+        JobState.CANCELLED,
+        JobState.TIMEOUT,
+        JobState.NODE_FAIL,
+        JobState.OUT_OF_MEMORY,
+    }
 )
 LIVE: Final = frozenset({JobState.CONFIGURING, JobState.RUNNING, JobState.COMPLETING})  # a run of it exists
 
@@ -55,6 +64,7 @@ class RunOutcome(StrEnum):
     CANCELLED = "CANCELLED"
     TIMEOUT = "TIMEOUT"
     NODE_FAIL = "NODE_FAIL"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
     REQUEUED = "REQUEUED"
     LAUNCH_FAILED = "LAUNCH_FAILED"
 
@@ -78,3 +88,4 @@ class Reason(StrEnum):
     TIME_LIMIT = "TimeLimit"
     NODE_DOWN = "NodeDown"
     OUTPUT_FILE = "OutputFile"
+    OUT_OF_MEMORY = "OutOfMemory"

@@ -104,6 +104,8 @@ def on_report(change: StateChange, node: NodeName, report: RunReport) -> None:
         run = _on_exited(change, run, report)
     else:
         run = _on_clean(change, run, index, report)
+    if report.oom_kills:
+        run = _ran_out_of_memory(change, run, run.parts[index].share, report.oom_kills)
     _settle(change, run)
 
 
@@ -182,6 +184,17 @@ def _verdict(report: RunReport) -> tuple[JobState, Reason]:
     if report.exit_code:
         return JobState.FAILED, Reason.NON_ZERO_EXIT
     return JobState.COMPLETED, Reason.NONE
+
+
+def _ran_out_of_memory(change: StateChange, run: Run, share: NodeShare, kills: int) -> Run:
+    """The kernel killed processes of the run for its memory limit: what it ended with is not to be believed."""
+    if run.outcome not in (RunOutcome.FAILED, RunOutcome.COMPLETED):
+        return run
+    job = change.state.jobs[run.job]
+    text = f"{kills} process{'es' if kills > 1 else ''} killed on {share.node}: memory limit {share.mem_mib} MiB"
+    if job.run == run.no and job.state is JobState.COMPLETING:
+        change.put_job(replace(job, decided=JobState.OUT_OF_MEMORY, reason=Reason.OUT_OF_MEMORY, detail=text))
+    return replace(run, outcome=RunOutcome.OUT_OF_MEMORY, text=text)
 
 
 def _on_clean(change: StateChange, run: Run, index: int, report: RunReport) -> Run:

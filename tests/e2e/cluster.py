@@ -16,7 +16,7 @@ from tests.waiting import until
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).resolve().parents[2]
-FINAL = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
+FINAL = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 
 
 class LocalCluster:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from tests.e2e.cluster import LocalCluster, alive
+from tests.parts import require
 from tests.waiting import until
 
 
@@ -56,3 +60,11 @@ def test_a_signal_reaches_the_script_which_goes_on(cluster: LocalCluster) -> Non
     said = cluster.text("usr1.out").split()
     assert (said[0], said[-1]) == ("ready", "got")
     assert cluster.acct(job)[2] == "4:0"
+
+
+def test_a_job_that_takes_more_memory_than_it_asked_for_ends_out_of_memory(cluster: LocalCluster) -> None:
+    require("control groups", os.geteuid() == 0, "only root may make them")
+    job = cluster.gsub("--mem", "100M", "-o", "/dev/null", wrap=f"{sys.executable} -c 'bytearray(300 << 20)'")
+    cluster.wait(job, "OUT_OF_MEMORY")
+    assert cluster.acct(job)[1] == "OUT_OF_MEMORY"
+    assert "memory limit 100 MiB" in cluster.run("gctl", "show", "job", str(job)).stdout

@@ -26,6 +26,7 @@ from agent.runs.effects import (
 from agent.runs.executor import Executor
 from agent.supervisor import processes, records
 from gsched.auth.tickets import Ticket
+from gsched.config.settings import AgentSettings
 from gsched.protocol.link import LaunchSpec
 from gsched.protocol.stream import OpenStep, TaskSpec
 from gsched.values.ids import Instant, JobId, NodeName, RunKey, RunNo, StepId
@@ -83,15 +84,16 @@ def step_request(*argv: str, ranks: tuple[int, ...] = (0,), **changes: Any) -> O
 class OneNode:
     """One agent's executor. Its runs outlive it, as they outlive an agent, until `end_all`."""
 
-    def __init__(self, spool: Path, work: Path) -> None:
+    def __init__(self, spool: Path, work: Path, settings: AgentSettings | None = None) -> None:
         self.spool = spool
+        self.settings = settings or AgentSettings()
         self.work = work
         self.events: list[AgentEvent] = []
         self._loop = asyncio.new_event_loop()
         self.executor, self.found = self.wait_for(self._start())
 
     async def _start(self) -> tuple[Executor, tuple[FoundRun, ...]]:
-        executor = Executor(self.spool, NODE, self.events.append, socket="/the/agent.sock")
+        executor = Executor(self.spool, NODE, self.events.append, "/the/agent.sock", settings=self.settings)
         return executor, executor.adopt()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
@@ -171,7 +173,7 @@ class OneNode:
     def restart(self) -> OneNode:
         """Drop this executor as if its agent had been killed; another on the same spool."""
         self.close()
-        return OneNode(self.spool, self.work)
+        return OneNode(self.spool, self.work, self.settings)
 
     def close(self) -> None:
         self.wait_for(self._close())

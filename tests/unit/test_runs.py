@@ -144,6 +144,9 @@ def test_a_node_that_does_not_prepare_in_time_has_failed_the_launch() -> None:
         ({"exit_code": 3}, S.FAILED, Reason.NON_ZERO_EXIT),
         ({"exit_signal": 9}, S.FAILED, Reason.RAISED_SIGNAL),
         ({"exit_signal": 15, "timed_out": True}, S.TIMEOUT, Reason.TIME_LIMIT),
+        ({"exit_signal": 9, "oom_kills": 1}, S.OUT_OF_MEMORY, Reason.OUT_OF_MEMORY),
+        ({"oom_kills": 2}, S.OUT_OF_MEMORY, Reason.OUT_OF_MEMORY),  # a child was killed and the script went on
+        ({"exit_signal": 15, "timed_out": True, "oom_kills": 1}, S.TIMEOUT, Reason.TIME_LIMIT),
     ],
 )
 def test_the_scripts_end_decides_and_is_shown_when_all_is_clean(
@@ -159,6 +162,17 @@ def test_the_scripts_end_decides_and_is_shown_when_all_is_clean(
     c.report("n2", 1, NodePhase.CLEAN)
     assert (c.job(1).state, c.job(1).reason, c.job(1).elapsed_s) == (state, reason, 7)
     assert c.machine.state.runs == {}
+
+
+def test_a_rank_killed_for_memory_on_another_node_makes_the_job_out_of_memory() -> None:
+    c = _granted(2)
+    c.started(1)
+    c.report("n1", 1, NodePhase.EXITED, exit_code=1)
+    c.report("n2", 1, NodePhase.CLEAN, oom_kills=3)
+    c.report("n1", 1, NodePhase.CLEAN, exit_code=1)
+    job = c.job(1)
+    assert (job.state, job.exit_code) == (S.OUT_OF_MEMORY, 1)
+    assert job.detail.startswith("3 processes killed on n2: memory limit ")
 
 
 def test_fault_14_an_end_that_is_reported_late_has_the_time_at_which_it_was() -> None:
