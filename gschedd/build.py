@@ -192,8 +192,8 @@ def build(settings: Settings, clock: Clock) -> Daemon:
 
 def decide(given: PassInput) -> Plan:
     """One pass, in the planner's thread."""
+    from gschedd.core.board import build_snapshot
     from gschedd.core.plan import plan  # numba is loaded here, after its cache was set up
-    from gschedd.core.snapshot import build_snapshot
 
     return plan(build_snapshot(given.nodes, given.holds, given.queue), given.policy, given.now)
 

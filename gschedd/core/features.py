@@ -1,11 +1,11 @@
-"""Which nodes and GPUs a request may use by what never changes in a pass: features and the GPU's model."""
+"""Which nodes and GPUs a request may use by what never changes in a pass: features, the GPU's model and its memory."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from gsched.spec.constraints import parse_constraint
-from gsched.values.node import Inventory
+from gsched.values.node import Gpu, Inventory
 
 
 def features_match(constraint: str, features: Collection[str]) -> bool:
@@ -15,8 +15,13 @@ def features_match(constraint: str, features: Collection[str]) -> bool:
 
 def model_mask(wanted: str, inventory: Inventory) -> int:
     """Mask of the node's GPUs whose model has `wanted` in its name, in any case."""
+    return usable_gpus(wanted, 0, inventory.gpus)
+
+
+def usable_gpus(wanted: str, memory_mib: int, gpus: Collection[Gpu]) -> int:
+    """Mask of the GPUs whose model has `wanted` in its name, in any case, and which have at least that memory."""
     text = wanted.casefold()
-    return sum(1 << gpu.index for gpu in inventory.gpus if text in gpu.model.casefold())
+    return sum(1 << gpu.index for gpu in gpus if text in gpu.model.casefold() and gpu.memory_mib >= memory_mib)
 
 
 def all_gpus(inventory: Inventory) -> int:

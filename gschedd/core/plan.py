@@ -24,6 +24,7 @@ from gschedd.core.kernels.arrays import (
     Grid,
 )
 from gschedd.core.kernels.walk import walk_nb
+from gschedd.core.order import ordered
 from gschedd.core.snapshot import Snapshot
 from gschedd.core.words import wait_for
 from gschedd.core.workspace import make_workspace
@@ -31,6 +32,7 @@ from gschedd.core.workspace import make_workspace
 
 def plan(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
     """Decide one pass; never act. The snapshot is left as it is: all changes go to copies made here."""
+    snapshot = ordered(snapshot, policy, now)
     work = make_workspace(snapshot, policy, now)
     blocked_from = walk_nb(*work, now, policy.kill_time_s * 1000, policy.planned_starts, policy.strict_order)
     decided = snapshot.queue.job.size if blocked_from < 0 else blocked_from + 1

@@ -21,6 +21,7 @@ from gschedd.core.kernels.arrays import (
     VERDICT_STARTED,
 )
 from gschedd.core.links_twin import best_class_py, subset_py
+from gschedd.core.order import ordered
 from gschedd.core.plan import Decision, as_plan
 from gschedd.core.room_twin import Room, RoomTwin
 from gschedd.core.snapshot import Snapshot
@@ -28,7 +29,7 @@ from gschedd.core.snapshot import Snapshot
 
 def plan_py(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
     """Twin of `plan`."""
-    return PassTwin(snapshot, policy, now).plan()
+    return PassTwin(ordered(snapshot, policy, now), policy, now).plan()
 
 
 class PassTwin(RoomTwin):

@@ -6,9 +6,9 @@ from gsched.values.ids import Instant, JobId, NodeName, RunKey, RunNo
 from gsched.values.job import NodeNeed, Request
 from gsched.values.node import Gpu, Inventory
 from gsched.values.run import NodeShare
+from gschedd.core.board import build_snapshot
 from gschedd.core.inputs import HoldInput, NodeInput, Policy, QueueInput
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 
 
 def compile_kernels() -> None:

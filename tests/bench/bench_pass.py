@@ -11,9 +11,9 @@ import numpy as np
 from gsched.values.ids import Instant, JobId, NodeName, RunKey, RunNo
 from gsched.values.job import Request
 from gsched.values.run import NodeShare
+from gschedd.core.board import build_snapshot
 from gschedd.core.inputs import HoldInput, NodeInput, Policy, QueueInput
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 from gschedd.core.warm import compile_kernels
 from tests.bench.report import Row, show
 from tests.builders.cluster import NOW, inventory, request

@@ -9,9 +9,9 @@ from gsched.values.job import MemoryRule, NodeNeed, Request
 from gsched.values.node import Gpu, Inventory
 from gsched.values.run import NodeShare
 from gsched.values.states import Reason
+from gschedd.core.board import build_snapshot
 from gschedd.core.inputs import Availability, HoldInput, NodeInput, Plan, Policy, QueueInput
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 
 NOW = Instant(1_700_000_000_000)
 

@@ -14,8 +14,8 @@ from gsched.values.job import Job, JobPayload, JobSpec
 from gsched.values.node import Gpu, Inventory
 from gsched.values.run import NodePhase, Run, WantedPhase
 from gschedd.build import decide
+from gschedd.core.board import build_snapshot
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Tick
 from gschedd.lifecycle.changes import Loaded
 from gschedd.machine import Machine

@@ -11,11 +11,11 @@ from gsched.values.ids import Instant, RunKey, RunNo
 from gsched.values.job import MemoryRule, Request
 from gsched.values.run import NodeShare
 from gsched.values.states import Reason
+from gschedd.core.board import build_snapshot
 from gschedd.core.feasible import why_impossible
 from gschedd.core.features import features_match, model_mask
 from gschedd.core.inputs import Availability, HoldInput, NodeInput, Plan, QueueInput
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 from tests.builders.cluster import NOW
 from tests.builders.clusters_at_random import World, worlds
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.values.ids import Instant, JobId, RunKey, RunNo
+from gschedd.core.board import build_snapshot
 from gschedd.core.inputs import HoldInput, NodeInput, Policy, QueueInput
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 from tests.builders.cluster import NOW, Cluster, inventory, request
 
 LEAVES = [("leaf1", "pod1"), ("leaf2", "pod1"), ("leaf3", "pod1"), ("leaf4", "pod2"), ("leaf5", "pod2")]

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gschedd.core import links_twin
+from gschedd.core.board import build_snapshot
 from gschedd.core.kernels import links as links_nb
 from gschedd.core.kernels.bits import popcount_nb
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 from gschedd.core.twins import plan_py
 from tests.builders.cluster import NOW
 from tests.builders.clusters_at_random import World, worlds

@@ -8,8 +8,8 @@ from random import Random
 from gsched.clock import Now
 from gsched.config.settings import Settings
 from gsched.values.ids import Instant
+from gschedd.core.board import build_snapshot
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 from gschedd.events import Event, Outcome, Planned, Tick
 from gschedd.gate import Gate
 from gschedd.lifecycle.changes import Batch

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gsched.values.explanation import Constraint, Explanation
 from gsched.values.ids import Instant, NodeName
 from gsched.values.states import Reason
+from gschedd.core.board import build_snapshot
 from gschedd.core.explain import explain
 from gschedd.core.inputs import (
     Availability,
@@ -20,7 +21,6 @@ from gschedd.core.inputs import (
     Wait,
 )
 from gschedd.core.plan import plan
-from gschedd.core.snapshot import build_snapshot
 from tests.builders.cluster import NOW, Cluster, inventory, request
 
 HOUR = 3_600_000

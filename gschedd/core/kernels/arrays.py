@@ -73,11 +73,24 @@ class ClassArrays(NamedTuple):
 
 
 class QueueArrays(NamedTuple):
-    """Jobs in order."""
+    """Jobs; in the order of the pass once `order.ordered` has seen them."""
 
     job: Int64s  # (q,)
     cls: Int64s  # (q,)
     limit: Int64s  # (q,) milliseconds; SOMEDAY = none
+    rank: Int64s  # (q,) of its QOS
+    account: Int64s  # (q,) number of its name in Snapshot.account_names
+    uid: Int64s  # (q,)
+    preempts: Int64s  # (q,) 1 = may look for victims
+
+
+class FactorArrays(NamedTuple):
+    """What the priority is made of, a row for each row of the queue as it was before it was ordered."""
+
+    eligible: Int64s  # (q,) instant
+    qos: Int64s  # (q,) thousandths, as the next
+    partition: Int64s  # (q,)
+    nice: Int64s  # (q,)
 
 
 class RunArrays(NamedTuple):
@@ -88,7 +101,22 @@ class RunArrays(NamedTuple):
     cores: Int64s
     memory: Int64s
     gpus: Int64s  # mask
-    run: Int64s  # number of the hold among the holds
+    run: Int64s  # row of the run in HoldArrays
+
+
+class HoldArrays(NamedTuple):
+    """Live runs; a row whose job is -1 is nobody's."""
+
+    job: Int64s  # (h,)
+    no: Int64s  # (h,) number of the run among its job's
+    rank: Int64s  # (h,) of its QOS
+    account: Int64s  # (h,) number of its name in Snapshot.account_names
+    preemptable: Int64s  # (h,) 0 or 1, as the next
+    in_guarantee: Int64s  # (h,)
+    started: Int64s  # (h,) instant; -1 = not yet
+    checkpoint: Int64s  # (h,) instant; -1 = none
+    preempted: Int64s  # (h,) times
+    elastic_least: Int64s  # (h,) nodes
 
 
 # Within a pass the columns stand as rows of one Grid per subject: a kernel that takes few arrays compiles in a

@@ -1,0 +1,146 @@
+"""The scheduler's copy of the cluster and its queue, as arrays that each change writes a few cells of.
+
+Whoever plans has one of its own, replays the changes into it, and asks it for a snapshot. Two boards that were told the
+same in the end give the same plan, whatever they were told before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from gsched.values.ids import JobId, NodeName, RunKey
+from gschedd.core.classes import ClassTable
+from gschedd.core.columns import Numbers
+from gschedd.core.holds import Holds
+from gschedd.core.inputs import (
+    AccountInput,
+    ClaimInput,
+    CounterInput,
+    HoldInput,
+    NodeInput,
+    PlannedStart,
+    QueueInput,
+    ReservationInput,
+)
+from gschedd.core.jobs import Jobs
+from gschedd.core.kernels.arrays import NodeArrays, RunArrays
+from gschedd.core.node_columns import NodeColumns
+from gschedd.core.snapshot import Snapshot
+
+
+class Board:
+    """Everything one pass reads. To put something again replaces it; to drop what is not there is a bug.
+
+    A claim, a planned start or an account may name what the board does not know.
+    """
+
+    def __init__(self) -> None:
+        self._account_names: Numbers[str] = Numbers()
+        self._nodes = NodeColumns()
+        self._classes = ClassTable(self._nodes)
+        self._holds = Holds(self._nodes, self._account_names)
+        self._jobs = Jobs(self._classes, self._account_names)
+        self._levels: tuple[str, ...] = ()
+        self._reservations: tuple[ReservationInput, ...] = ()
+        self._claims: tuple[ClaimInput, ...] = ()
+        self._accounts: tuple[AccountInput, ...] = ()
+        self._counters: tuple[CounterInput, ...] = ()
+        self._planned: tuple[PlannedStart, ...] = ()
+
+    def put_node(self, node: NodeInput) -> None:
+        self._nodes.put(node)
+
+    def drop_node(self, name: NodeName) -> None:
+        self._nodes.drop(name)
+
+    def put_hold(self, hold: HoldInput) -> None:
+        self._holds.put(hold)
+
+    def drop_hold(self, key: RunKey) -> None:
+        self._holds.drop(key)
+
+    def put_job(self, job: QueueInput) -> None:
+        self._jobs.put(job)
+
+    def drop_job(self, job: JobId) -> None:
+        self._jobs.drop(job)
+
+    # What there is little of is kept as it was given.
+
+    def set_levels(self, levels: tuple[str, ...]) -> None:
+        self._levels = levels
+
+    def set_reservations(self, reservations: tuple[ReservationInput, ...]) -> None:
+        self._reservations = reservations
+
+    def set_claims(self, claims: tuple[ClaimInput, ...]) -> None:
+        self._claims = claims
+
+    def set_accounts(self, accounts: tuple[AccountInput, ...]) -> None:
+        self._accounts = accounts
+
+    def set_counters(self, counters: tuple[CounterInput, ...]) -> None:
+        self._counters = counters
+
+    def set_planned(self, planned: tuple[PlannedStart, ...]) -> None:
+        """The planned starts of the last pass."""
+        self._planned = planned
+
+    def snapshot(self) -> Snapshot:
+        """What a pass reads: views, right until the next change."""
+        self._nodes.refresh()
+        shares = self._holds.shares()
+        return Snapshot(
+            names=self._nodes.names,
+            nodes=self._node_arrays(shares),
+            tree=self._nodes.tree,
+            links=self._nodes.links,
+            classes=self._classes.arrays(),
+            queue=self._jobs.queue(),
+            runs=shares,
+            requests=self._classes.requests(),
+            factors=self._jobs.factors(),
+            holds=self._holds.runs(),
+            account_names=tuple(self._account_names.keys),
+            levels=self._levels,
+            reservations=self._reservations,
+            claims=self._claims,
+            accounts=self._accounts,
+            counters=self._counters,
+            planned=self._planned,
+        )
+
+    def _node_arrays(self, shares: RunArrays) -> NodeArrays:
+        """What is free is what the runs leave: nothing that could drift is kept."""
+        nodes = self._nodes
+        free_cores, free_memory, free_gpus = nodes.cores.copy(), nodes.memory.copy(), nodes.healthy.copy()
+        np.subtract.at(free_cores, shares.node, shares.cores)
+        np.subtract.at(free_memory, shares.node, shares.memory)
+        np.bitwise_and.at(free_gpus, shares.node, ~shares.gpus)
+        return NodeArrays(
+            up=nodes.up,
+            cores=nodes.cores,
+            memory=nodes.memory,
+            gpus=nodes.gpus,
+            healthy=nodes.healthy,
+            free_cores=free_cores,
+            free_memory=free_memory,
+            free_gpus=free_gpus,
+            links=nodes.links_kind,
+        )
+
+
+def build_snapshot(
+    nodes: Iterable[NodeInput], holds: Iterable[HoldInput] = (), queue: Iterable[QueueInput] = ()
+) -> Snapshot:
+    """What a fresh board says once it was told all that."""
+    board = Board()
+    for node in nodes:
+        board.put_node(node)
+    for hold in holds:
+        board.put_hold(hold)
+    for job in queue:
+        board.put_job(job)
+    return board.snapshot()
