@@ -24,6 +24,7 @@ from gsched.transport.tls import server_context
 from gsched.transport.unix import listen_unix, remove_unix
 from gsched.values.ids import Instant, NodeName
 from gschedd.core.inputs import PassInput, Plan
+from gschedd.events import AgentArrived, AgentLeft, AgentSaid
 from gschedd.fleet.sessions import Fleet
 from gschedd.gate import Gate
 from gschedd.loop import Controller, Outlets
@@ -32,6 +33,7 @@ from gschedd.planner import Planner
 from gschedd.rpc.dispatch import Caller, Dispatcher
 from gschedd.rpc.inquirer import Inquirer
 from gschedd.rpc.server import UserServer
+from gschedd.services.topology import problems
 from gschedd.store.retention import Kept
 from gschedd.store.sql import SqlStore
 from gschedd.store.writer import Fatal, Unconfirmed, Writer, WriterSaid, Written
@@ -42,6 +44,7 @@ _USER_SOCKET_MODE: Final = (
     0o666  # who connects is proved by the kernel; a local cluster's is in a directory of mode 0700
 )
 _PURGE_EVERY_S: Final = 3600.0
+_LOOK_EVERY_S: Final = 60.0
 _FAREWELL_S: Final = 2.0
 _QUIET_TURNS: Final = 3  # without a connection, before the end
 _STOPPING: Final = "the controller is stopping"
@@ -71,7 +74,10 @@ class Daemon:
             self.controller.feed, self._accounting, None if owner is None else (owner, names.find(owner))
         )
         self.users = UserServer(self.dispatcher, names)
-        self.fleet = Fleet(self.controller.feed, self._ask_for_user)
+        self.fleet = Fleet(self._from_agent, self._ask_for_user)
+        self._state = machine.state
+        self._arrivals = 0  # of agents, since the topology was last looked at
+        self._odd: frozenset[str] = frozenset()  # what of the topology was in the log last
 
     async def serve(self, decide: Decide, ready: Callable[[Address], None]) -> None:
         """Serve until `controller.stop`; raise what ended it otherwise. `ready` is called when all listens."""
@@ -92,13 +98,14 @@ class Daemon:
         writer.start()
         try:
             async with self._listening() as address:
-                purging = asyncio.create_task(self._purge(), name="purge")
+                tasks = [asyncio.create_task(self._purge()), asyncio.create_task(self._watch_topology())]
                 ready(address)
                 try:
                     await self.controller.run()
                     await self.controller.settle()
                 finally:
-                    purging.cancel()
+                    for task in tasks:
+                        task.cancel()
         finally:
             planner.stop()
             inquirer.stop()
@@ -160,6 +167,20 @@ class Daemon:
         self, node: NodeName, forward: Forward, request: UserRequest, answer: Callable[[UserReply | GschedError], None]
     ) -> None:
         self.dispatcher.ask(Caller(forward.uid, forward.gid, forward.user, node), request, answer)
+
+    def _from_agent(self, event: AgentArrived | AgentSaid | AgentLeft) -> None:
+        self._arrivals += isinstance(event, AgentArrived)
+        self.controller.feed(event)
+
+    async def _watch_topology(self) -> None:
+        """Say once in the log what is odd in the topology, as nodes join and report."""
+        while True:
+            self._arrivals, odd = 0, {problem.text: problem.kind.value for problem in problems(self._state)}
+            for text in odd.keys() - self._odd:
+                log.warning("topology.odd", kind=odd[text], what=text)
+            self._odd = frozenset(odd)
+            while not self._arrivals:
+                await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _purge(self) -> None:
         """Let the store forget what is past its time, a little at a time."""

@@ -25,6 +25,7 @@ from gsched.protocol.messages import (
     NodeReplaced,
     Ping,
     ShowJob,
+    ShowTopology,
     SubmitJob,
     TryJob,
     UserReply,
@@ -34,7 +35,7 @@ from gsched.values.ids import Instant, JobId
 from gschedd.core.inputs import PassInput
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Inquiry, Outcome, Planned, Reply, Tick
 from gschedd.lifecycle.changes import Loaded
-from gschedd.services import agents, inquiries, jobs, nodes, planning, steps, submit, views
+from gschedd.services import agents, inquiries, jobs, nodes, planning, steps, submit, topology, views
 from gschedd.state import State, StateChange
 
 _REQUEST_ID_MAX: Final = 100
@@ -164,6 +165,8 @@ class Machine:
                 return views.show_job(state, request, call.uid, now)
             case ListNodes():
                 return views.list_nodes(state, request, now)
+            case ShowTopology():
+                return topology.show(state)
             case Ping():
                 return views.ping(state, now)
         raise BadRequest(f"{type(request).__name__} is answered by the store, not here")

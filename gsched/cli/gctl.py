@@ -23,12 +23,14 @@ from gsched.protocol.messages import (
     NodeReplaced,
     Ping,
     ShowJob,
+    ShowTopology,
 )
 from gsched.render.nodes import node_json, partition_json
 from gsched.render.records import Pairs, job_record, node_record, partition_record, record
 from gsched.render.text import json_text, shown
 from gsched.spec.jobids import parse_job_ids
 from gsched.spec.nodelists import expand, fold
+from gsched.topology.write import topology_json, topology_table
 from gsched.values.ids import JobId, NodeName
 
 
@@ -101,6 +103,21 @@ def show_partition(partitions: tuple[str, ...], oneliner: bool, as_json: bool) -
         click.echo(json_text({"partitions": [partition_json(partition) for partition in chosen]}))
     else:
         _print((partition_record(partition) for partition in chosen), oneliner, none="No partitions in the system")
+
+
+@show.command("topology")
+@option("--json", "as_json", is_flag=True, help="For programs.")
+def show_topology(as_json: bool) -> None:
+    """Show where the nodes hang: levels, domains, and what is odd in them."""
+    with connect() as client:
+        found = client.call(ShowTopology())
+    if as_json:
+        click.echo(json_text(topology_json(found.topology, found.problems)))
+        return
+    for line in topology_table(found.topology):
+        click.echo(shown(line))
+    for problem in found.problems:
+        click.echo(f"Problem: {shown(problem.text)}")
 
 
 @show.command("hostnames")

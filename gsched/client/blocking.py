@@ -45,9 +45,11 @@ from gsched.protocol.messages import (
     Pong,
     PriorityPage,
     ShowJob,
+    ShowTopology,
     StepCreated,
     SubmitJob,
     Submitted,
+    TopologyShown,
     TryJob,
     UserReply,
     UserRequest,
@@ -115,6 +117,8 @@ class Client:
     def call(self, request: TryJob) -> JobTried: ...
     @overload
     def call(self, request: ListNodes) -> NodePage: ...
+    @overload
+    def call(self, request: ShowTopology) -> TopologyShown: ...
     @overload
     def call(self, request: DrainNode | NodeDead | NodeReplaced) -> Done: ...
     @overload
@@ -386,6 +390,7 @@ REPLY_OF: Final[dict[type, Any]] = {
     ListPriorities: PriorityPage,
     TryJob: JobTried,
     ListNodes: NodePage,
+    ShowTopology: TopologyShown,
     DrainNode: Done,
     NodeDead: Done,
     NodeReplaced: Done,

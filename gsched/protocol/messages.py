@@ -13,6 +13,7 @@ from gsched.values.job import Job, JobPayload, JobSpec
 from gsched.values.node import Node, NodeState
 from gsched.values.run import Run, Step
 from gsched.values.states import JobState
+from gsched.values.topology import Problem, Topology
 
 
 class SubmitJob(Struct, tag="job.submit", frozen=True):
@@ -209,6 +210,16 @@ class NodePage(Struct, tag="node.page", frozen=True):
     unconfirmed: bool = False
 
 
+class ShowTopology(Struct, tag="topology.show", frozen=True):
+    """Where the nodes hang, as the controller has it, and what is odd in that."""
+
+
+class TopologyShown(Struct, tag="topology.shown", frozen=True):
+    topology: Topology  # no levels = none is configured
+    problems: tuple[Problem, ...]
+    unconfirmed: bool = False
+
+
 class DrainNode(Struct, tag="node.drain", frozen=True):
     request_id: str
     nodes: tuple[NodeName, ...]
@@ -315,6 +326,7 @@ UserRequest = (
     | ListPriorities
     | TryJob
     | ListNodes
+    | ShowTopology
     | DrainNode
     | NodeDead
     | NodeReplaced
@@ -331,6 +343,7 @@ UserReply = (
     | PriorityPage
     | JobTried
     | NodePage
+    | TopologyShown
     | Done
     | AcctPage
     | StepCreated

@@ -233,3 +233,9 @@ def test_a_whole_gqueue_loads_nothing_slow(socket: str) -> None:
     loaded = {line.rsplit("|", 1)[1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
     assert {"gsched", "click", "msgspec"} <= loaded
     assert not loaded & SLOW
+
+
+def test_a_cluster_without_switches_has_no_levels(gsched: Run) -> None:
+    assert gsched("gctl", "show", "topology").stdout == "0 nodes, 0 levels\n"
+    shown = json.loads(gsched("gctl", "show", "topology", "--json").stdout)
+    assert shown == {"source": "", "levels": [], "domains": [], "problems": []}
