@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gsched.values.ids import Instant
-from gschedd.core.inputs import AccountInput, HoldInput
-from gschedd.core.kernels.arrays import HELD_END, Grid, Int64s, RunArrays, Tree
+from gschedd.core.inputs import AccountInput
+from gschedd.core.kernels.arrays import HELD_END, Grid, HoldArrays, Int64s, RunArrays, Tree
 from gschedd.core.kernels.freed import (
     ACCOUNT_GROUPS,
     ACCOUNT_PARENT,
@@ -79,7 +79,7 @@ def make_accounts(accounts: Sequence[AccountInput]) -> Accounts:
 
 
 class Runs(NamedTuple):
-    """Live runs, a row for each hold. One that has not started counts as started now."""
+    """Live runs, a row for each of the holds. One that has not started counts as started now."""
 
     job: Int64s
     number: Int64s
@@ -93,15 +93,22 @@ class Runs(NamedTuple):
     least: Int64s  # nodes an elastic run can go on with; 0 = it goes whole
 
 
-def runs_of(holds: Sequence[HoldInput], accounts: Accounts, now: Instant) -> Runs:
-    rows = []
-    for hold in holds:
-        started = now if hold.started is None else hold.started
-        saved = started if hold.checkpoint is None else max(hold.checkpoint, started)
-        account = accounts.number.get(hold.account, -1)
-        about = hold.rank, account, hold.preemptable, not hold.in_guarantee, started, saved
-        rows.append((hold.key.job, hold.key.run, *about, hold.preempted, hold.elastic_least))
-    return Runs(*np.array(rows, dtype=np.int64).reshape(len(rows), len(Runs._fields)).T)
+def runs_of(holds: HoldArrays, names: Sequence[str], accounts: Accounts, now: Instant) -> Runs:
+    """names: of the accounts, by the numbers that the holds have."""
+    started = np.where(holds.started < 0, now, holds.started)
+    number = np.array([accounts.number.get(name, -1) for name in (*names, "")], dtype=np.int64)
+    return Runs(
+        job=holds.job,
+        number=holds.no,
+        rank=holds.rank,
+        account=number[np.maximum(holds.account, -1)],
+        preemptable=holds.preemptable,
+        borrowed=1 - holds.in_guarantee,
+        started=started,
+        saved=np.where(holds.checkpoint < 0, started, np.maximum(holds.checkpoint, started)),
+        preempted=holds.preempted,
+        least=holds.elastic_least,
+    )
 
 
 def make_search(

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gsched.values.ids import Instant, JobId, NodeName, RunKey, RunNo
 from gsched.values.run import NodeShare
+from gschedd.core.board import build_snapshot
 from gschedd.core.features import model_mask
 from gschedd.core.inputs import AccountInput, HoldInput, NodeInput, Policy, QueueInput
 from gschedd.core.kernels.arrays import FOREVER, MUST, Grid
@@ -45,7 +46,7 @@ from gschedd.core.kernels.freed import (
 from gschedd.core.kernels.rights import mark_branch_nb, rights_nb
 from gschedd.core.kernels.sets import NO_RANK
 from gschedd.core.kernels.victims import find_victims_nb, look_nb
-from gschedd.core.snapshot import Snapshot, build_snapshot
+from gschedd.core.snapshot import Snapshot
 from gschedd.core.victim_arrays import make_accounts, make_search, runs_of
 from gschedd.core.victims_twin import Account, Found, RunOf, Unit, VictimSearch
 from gschedd.core.workspace import make_workspace
@@ -149,7 +150,7 @@ class Hunt:
         groups: Grid = np.array(
             [[model_mask(group, found) for found in self.inventories] for group in self.accounts.groups], dtype=np.int64
         ).reshape(len(self.accounts.groups), len(self.inventories))
-        runs = runs_of(case.holds, self.accounts, NOW)
+        runs = runs_of(self.snapshot.holds, self.snapshot.account_names, self.accounts, NOW)
         self.search = make_search(
             runs, self.snapshot.runs, work.held, work.ahead, self.accounts, groups, work.tree, NOW
         )
