@@ -112,7 +112,9 @@ def build(
     tls = options.spool / "tls"
     mailbox = Mailbox()
     machine, boot = machine_id(), boot_id()
-    executor = Executor(options.spool, options.node, mailbox.post, str(options.socket), boot, settings.agent)
+    executor = Executor(
+        options.spool, options.node, mailbox.post, str(options.socket), boot, settings.agent, gpu_minors(inventory)
+    )
     executor.spool.claim(machine)
     key = TicketKey(options.spool / "ticket.key")
 
@@ -141,6 +143,14 @@ def build(
     structlog.get_logger().info("agent.ready", node=options.node, runs_found=len(found), gpus=len(inventory.gpus))
     parts = {"driver": driver.run, "local socket": local.run, "streams": lambda: streams.run(listener)}
     return Agent(link, mailbox, parts, executor.close)
+
+
+def gpu_minors(inventory: Inventory) -> dict[int, int] | None:
+    """Device node of each GPU by its index; pretended GPUs have none; None if one of a real GPU is not known."""
+    if inventory.simulated:
+        return {}
+    minors = {gpu.index: gpu.minor for gpu in inventory.gpus}
+    return None if any(minor < 0 for minor in minors.values()) else minors
 
 
 def stream_address(host: str, listener: socket.socket) -> str:

@@ -79,6 +79,7 @@ def _read_gpu(index: int, handle: Any) -> Gpu:
         memory_mib=pynvml.nvmlDeviceGetMemoryInfo(handle).total // _MIB,
         pci_bus_id=_text(bus_id),
         numa_node=_numa_node(_text(bus_id)),
+        minor=_minor(handle),
     )
 
 
@@ -125,6 +126,13 @@ def _nvlink_domain(handle: Any) -> str:
     cluster = bytes(found.clusterUuid)
     ready = found.state == pynvml.NVML_GPU_FABRIC_STATE_COMPLETED and found.status == pynvml.NVML_SUCCESS
     return f"{uuid.UUID(bytes=cluster)}.{found.cliqueId}" if ready and any(cluster) else ""
+
+
+def _minor(handle: Any) -> int:
+    try:
+        return int(pynvml.nvmlDeviceGetMinorNumber(handle))
+    except pynvml.NVMLError:
+        return -1
 
 
 def _numa_node(bus_id: str) -> int:

@@ -1,4 +1,4 @@
-"""A control group for each run: how much memory, how many processes, what share of the cores.
+"""A control group for each run: how much memory, how many processes, what share of the cores, which GPUs.
 
 One directory a run in each hierarchy that has one of the controllers, below `gsched/SPOOL` at the top, where SPOOL
 stands for the agent's spool: several agents on one machine do not meet, and the next agent finds what this one made.
@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from agent.isolation.devices import allow_only
 from agent.isolation.hierarchies import CONTROLLERS, MOUNTS, Hierarchies, find_hierarchies
 from gsched.config.settings import AgentSettings, Cgroups
 from gsched.errors import BadConfig
@@ -25,6 +26,8 @@ from gsched.values.ids import RunKey
 
 log = structlog.get_logger()
 
+DEVICES: Final = "devices"  # GPUs' device nodes, by a program in the kernel
+WANTED: Final = (*CONTROLLERS, DEVICES)
 SUPERVISOR_MIB: Final = 32  # on top of a run's memory: its supervisor is in the group too
 _SHARES: Final = 1024  # version 1, of one core
 _WEIGHT: Final = 100  # version 2, of one core
@@ -40,6 +43,7 @@ class Limits(Struct, frozen=True):
     memory_mib: int = 0  # 0 = no limit
     pids: int = 0  # processes and threads; 0 = no limit
     cpus: int = 1  # its share when cores are short
+    gpu_minors: tuple[int, ...] | None = None  # device nodes of its GPUs; None = every one may be opened
 
 
 class RunGroups(Struct, frozen=True):
@@ -62,12 +66,18 @@ class RunCgroups:
                 mount, version = found
                 self._bases.setdefault(mount / "gsched" / name, (version, []))[1].append(controller)
                 self.controllers.append(controller)
+        self._unified: Path | None = None  # our directory of version 2: only there can device nodes be shut
+        if hierarchies.unified is not None:
+            self._unified = hierarchies.unified / "gsched" / name
+            self._bases.setdefault(self._unified, (2, []))
 
     def prepare(self) -> None:
         """Make our directory in each hierarchy. Raises OSError if this process may not."""
         for base, (version, controllers) in self._bases.items():
             base.mkdir(parents=True, exist_ok=True)
-            if version == 2:  # a controller counts in a directory when every directory above passes it on
+            if (
+                version == 2 and controllers
+            ):  # a controller counts in a directory when every directory above passes it on
                 for above in (base.parent.parent, base.parent, base):
                     _write(above / "cgroup.subtree_control", " ".join(f"+{name}" for name in controllers))
 
@@ -87,7 +97,24 @@ class RunCgroups:
                 _write(group / "pids.max", str(limits.pids) if limits.pids else "max")
             if "cpu" in controllers:
                 _share_cores(group, version, limits)
+            if base == self._unified and DEVICES in self.controllers and limits.gpu_minors is not None:
+                allow_only(group, limits.gpu_minors)
         return RunGroups(tuple(procs), oom, pids)
+
+    def shuts_devices(self) -> bool:
+        """Try whether this kernel and this process can shut device nodes; only where version 2 is mounted."""
+        if self._unified is None:
+            return False
+        trial = self._unified / "trial"
+        try:
+            trial.mkdir(exist_ok=True)
+            allow_only(trial, ())
+        except OSError:
+            return False
+        finally:
+            with suppress(OSError):
+                trial.rmdir()
+        return True
 
     def kill(self, key: RunKey) -> bool:
         """One round of KILL to all that is in a run's groups; True if nothing was. Its supervisor must be dead."""
@@ -135,7 +162,9 @@ def set_up(settings: AgentSettings, spool: Path, mounts: Path = MOUNTS) -> RunCg
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
         return _without(settings, none, why)
-    missing = [name for name in CONTROLLERS if name not in groups.controllers]
+    if groups.shuts_devices():
+        groups.controllers.append(DEVICES)
+    missing = [name for name in WANTED if name not in groups.controllers]
     if missing:
         return _without(settings, groups, f"this machine has no control group for {', '.join(missing)}")
     log.info("isolation.on", controllers=",".join(groups.controllers))
@@ -146,9 +175,9 @@ def _without(settings: AgentSettings, groups: RunCgroups, why: str) -> RunCgroup
     if settings.cgroups is Cgroups.REQUIRED:
         raise BadConfig(
             f'[agent] cgroups is "required", but {why}; run the agent as root on a machine with control groups for '
-            f'{", ".join(CONTROLLERS)}, or set it to "auto"'
+            f'{", ".join(WANTED)}, or set it to "auto"'
         )
-    lost = [name for name in CONTROLLERS if name not in groups.controllers]
+    lost = [name for name in WANTED if name not in groups.controllers]
     log.warning("isolation.partly", not_enforced=",".join(lost), why=why)
     return groups
 

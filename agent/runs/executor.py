@@ -12,7 +12,7 @@ import pwd
 import secrets
 import socket as sockets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -68,6 +68,7 @@ class Executor:
         socket: str = "",
         boot_id: str = "",
         settings: AgentSettings = _AS_SHIPPED,
+        gpu_minors: Mapping[int, int] | None = None,
     ) -> None:
         self.spool = Spool(spool)
         self._node = node
@@ -76,6 +77,7 @@ class Executor:
         self._boot_id = boot_id or Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._groups = set_up(settings, spool)
         self._pids = settings.pids_per_run
+        self._gpu_minors = gpu_minors  # device node of each GPU by its index; None = not known for all: none is shut
         self._launcher = Launcher()
         self._sweeper = ThreadPoolExecutor(1, "sweeper")
         self._runs: dict[RunKey, Supervised] = {}
@@ -392,10 +394,16 @@ class Executor:
             "umask": launch.umask,
             "time_limit_s": launch.time_limit_s,
             "grace_s": launch.grace_s,
-            "groups": msgspec.to_builtins(self._groups.make(key, _limits(launch, self._pids))),
+            "groups": msgspec.to_builtins(self._groups.make(key, self._limits(launch))),
             "args": list(launch.args),
             "environment": {**_home_of(launch), **job_environment(key, launch, self._node, self._socket, token)},
         }
+
+    def _limits(self, launch: LaunchSpec) -> Limits:
+        minors = None
+        if self._gpu_minors is not None:
+            minors = tuple(self._gpu_minors[index] for index in launch.gpu_indices if index in self._gpu_minors)
+        return Limits(memory_mib=launch.mem_mib, pids=self._pids, cpus=launch.cpus, gpu_minors=minors)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -416,10 +424,6 @@ def _step_request(request: OpenStep, own: dict[str, str]) -> dict[str, Any]:
         "tasks": [{"rank": task.rank, "environment": task.environment} for task in request.tasks],
         "kill_on_bad_exit": request.kill_on_bad_exit,
     }
-
-
-def _limits(launch: LaunchSpec, pids: int) -> Limits:
-    return Limits(memory_mib=launch.mem_mib, pids=pids, cpus=launch.cpus)
 
 
 def _home_of(launch: LaunchSpec) -> dict[str, str]:

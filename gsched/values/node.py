@@ -20,6 +20,7 @@ class Gpu(Struct, frozen=True):
     memory_mib: int
     pci_bus_id: str = ""
     numa_node: int = 0
+    minor: int = -1  # of its device node /dev/nvidiaMINOR; -1 = not known, or there is none
 
 
 class Link(StrEnum):

@@ -84,8 +84,11 @@ def step_request(*argv: str, ranks: tuple[int, ...] = (0,), **changes: Any) -> O
 class OneNode:
     """One agent's executor. Its runs outlive it, as they outlive an agent, until `end_all`."""
 
-    def __init__(self, spool: Path, work: Path, settings: AgentSettings | None = None) -> None:
+    def __init__(
+        self, spool: Path, work: Path, settings: AgentSettings | None = None, gpu_minors: dict[int, int] | None = None
+    ) -> None:
         self.spool = spool
+        self.gpu_minors = gpu_minors
         self.settings = settings or AgentSettings()
         self.work = work
         self.events: list[AgentEvent] = []
@@ -93,7 +96,9 @@ class OneNode:
         self.executor, self.found = self.wait_for(self._start())
 
     async def _start(self) -> tuple[Executor, tuple[FoundRun, ...]]:
-        executor = Executor(self.spool, NODE, self.events.append, "/the/agent.sock", settings=self.settings)
+        executor = Executor(
+            self.spool, NODE, self.events.append, "/the/agent.sock", settings=self.settings, gpu_minors=self.gpu_minors
+        )
         return executor, executor.adopt()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
@@ -173,7 +178,7 @@ class OneNode:
     def restart(self) -> OneNode:
         """Drop this executor as if its agent had been killed; another on the same spool."""
         self.close()
-        return OneNode(self.spool, self.work, self.settings)
+        return OneNode(self.spool, self.work, self.settings, self.gpu_minors)
 
     def close(self) -> None:
         self.wait_for(self._close())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agent.isolation.cgroups import RunCgroups, set_up
+from agent.isolation.cgroups import DEVICES, RunCgroups, set_up
 from agent.isolation.hierarchies import CONTROLLERS, find_hierarchies
 from agent.runs.effects import Cleaned, Exited, Forget
 from agent.supervisor import processes
@@ -22,14 +23,16 @@ from tests.waiting import until
 RUN = key(7)
 
 
-def _node(folder: Path, settings: AgentSettings | None = None) -> Iterator[OneNode]:
+def _node(
+    folder: Path, settings: AgentSettings | None = None, gpu_minors: dict[int, int] | None = None
+) -> Iterator[OneNode]:
     require("control groups", os.geteuid() == 0, "only root may make them")
     groups = RunCgroups(find_hierarchies(), folder / "spool")
     missing = set(CONTROLLERS) - set(groups.controllers)
     require("control groups", not missing, f"no hierarchy has {', '.join(sorted(missing))}")
     work = folder / "work"
     work.mkdir()
-    node = OneNode(folder / "spool", work, settings)
+    node = OneNode(folder / "spool", work, settings, gpu_minors)
     yield node
     node.end_all()
     assert not groups.names()
@@ -65,6 +68,40 @@ def test_a_child_that_is_killed_for_memory_is_told_though_its_script_goes_on(nod
 def test_a_run_within_its_memory_is_left_alone(node: OneNode) -> None:
     node.launch(RUN, f"#!{sys.executable}\nbytearray(60 << 20)\n", mem_mib=100)
     assert (node.event(Exited, RUN).exit_code, node.clean(RUN).oom_kills) == (0, 0)
+
+
+@pytest.fixture
+def with_gpus(tmp_path: Path) -> Iterator[OneNode]:
+    """Three GPUs' device nodes without a driver behind: opening one that is allowed gives ENXIO, else EPERM."""
+    require("control groups", os.geteuid() == 0, "only root may make them")
+    groups = set_up(AgentSettings(), tmp_path / "trial")
+    groups.close()
+    require("device programs", DEVICES in groups.controllers, "this kernel has no BPF_PROG_TYPE_CGROUP_DEVICE")
+    for node in _node(tmp_path, None, {0: 0, 1: 1, 2: 2}):
+        for minor in (0, 1, 2, 255):
+            os.mknod(node.work / f"nvidia{minor}", 0o666 | stat.S_IFCHR, os.makedev(195, minor))
+        yield node
+
+
+LOOK = """
+import errno, os
+for minor in (0, 1, 2, 255):
+    try:
+        os.open(f"nvidia{minor}", os.O_RDWR)
+    except OSError as error:
+        print(minor, errno.errorcode[error.errno])
+os.open("/dev/null", os.O_RDWR)
+print("null")
+"""
+
+
+@pytest.mark.parametrize("granted", [(), (1,), (0, 2)])
+def test_a_run_can_open_its_own_gpus_only(with_gpus: OneNode, granted: tuple[int, ...]) -> None:
+    with_gpus.launch(RUN, f"#!{sys.executable}\n{LOOK}", gpu_indices=granted)
+    assert with_gpus.event(Exited, RUN).exit_code == 0
+    said = (with_gpus.work / "slurm-7.out").read_text().splitlines()
+    wanted = [f"{gpu} {'ENXIO' if gpu in granted else 'EPERM'}" for gpu in (0, 1, 2)]
+    assert said == [*wanted, "255 ENXIO", "null"]
 
 
 BOMB = """
@@ -112,7 +149,9 @@ def test_the_groups_of_a_run_go_with_it(node: OneNode, tmp_path: Path) -> None:
 def test_an_agent_that_must_hold_runs_and_cannot_does_not_start(tmp_path: Path) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text("")
-    with pytest.raises(BadConfig, match='"required", but this machine has no control group for memory, pids, cpu'):
+    with pytest.raises(
+        BadConfig, match='"required", but this machine has no control group for memory, pids, cpu, devices'
+    ):
         set_up(AgentSettings(cgroups=Cgroups.REQUIRED), tmp_path, mounts)
     assert set_up(AgentSettings(cgroups=Cgroups.AUTO), tmp_path, mounts).controllers == []
     assert set_up(AgentSettings(cgroups=Cgroups.OFF), tmp_path, mounts).controllers == []

@@ -31,6 +31,7 @@ int nvmlDeviceGetCount_v2(unsigned *n) { *n = 4; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, int **h) { *h = &gpus[i]; return i == 2 ? 15 : 0; }
 int nvmlDeviceGetPciInfo_v3(int *h, Pci *p) { pci(*h, p); return 0; }
 int nvmlDeviceGetUUID(int *h, char *s, unsigned n) { snprintf(s, n, "GPU-%d", *h); return 0; }
+int nvmlDeviceGetMinorNumber(int *h, unsigned *m) { if (*h == 3) return 3; *m = 7 - *h; return 0; }
 int nvmlDeviceGetName(int *h, char *s, unsigned n) { snprintf(s, n, "NVIDIA Test"); return 0; }
 int nvmlDeviceGetMemoryInfo(int *h, Memory *m) { m->total = 80ULL << 30; m->free = m->total; m->used = 0; return 0; }
 int nvmlDeviceGetNvLinkState(int *h, unsigned link, int *on) {
@@ -93,6 +94,7 @@ def test_a_lost_gpu_is_named_and_the_others_are_there_under_their_own_numbers(li
         (3, "GPU-3", 81920),
     ]
     assert gpus[0]["pci_bus_id"] == "00000000:10:00.0"
+    assert [gpu["minor"] for gpu in gpus] == [7, 6, -1]
     assert found["driver"] == "555.42"
     assert "GPU 2" in str(found["bad"])
 

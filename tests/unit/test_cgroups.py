@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from agent.isolation.cgroups import Limits, RunCgroups
+from agent.isolation.devices import gpu_program
 from agent.isolation.hierarchies import Hierarchies, find_hierarchies, read_mounts
 from gsched.values.ids import JobId, RunKey, RunNo
 
@@ -80,3 +82,40 @@ def test_agents_with_different_spools_do_not_meet(tmp_path: Path) -> None:
     other.prepare()
     one.make(RUN, Limits())
     assert (one.names(), other.names()) == ({"7.1"}, set())
+
+
+@pytest.mark.parametrize("allowed", [(), (0,), (3, 1), tuple(range(16))])
+def test_the_device_program_allows_the_runs_gpus_and_what_is_no_gpu(allowed: tuple[int, ...]) -> None:
+    program = gpu_program(allowed)
+    for major, minor in (
+        (195, 0),
+        (195, 1),
+        (195, 3),
+        (195, 15),
+        (195, 16),
+        (195, 253),
+        (195, 254),
+        (195, 255),
+        (1, 3),
+    ):
+        wanted = major != 195 or minor >= 254 or minor in allowed
+        assert _run(program, major, minor) == wanted, (major, minor)
+
+
+def _run(program: bytes, major: int, minor: int) -> bool:
+    """What the kernel would make of it, as far as this program goes."""
+    code = list(struct.iter_unpack("=BBhi", program))
+    registers = [0, 0, 0, 0]
+    at = 0
+    while True:
+        opcode, which, offset, constant = code[at]
+        at += 1
+        value = registers[which & 15]
+        if opcode == 0x95:
+            return registers[0] == 1
+        if opcode == 0x61:
+            registers[which & 15] = {4: major, 8: minor}[offset]
+        elif opcode == 0xB7:
+            registers[which & 15] = constant
+        elif {0x55: value != constant, 0x15: value == constant, 0x35: value >= constant}[opcode]:
+            at += offset
