@@ -17,6 +17,7 @@ from gschedd.kernel_cache import use_kernel_cache
 # Name -> (module that has the click command `command`, one line of help).
 _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "topology": ("gschedd.replay.topology", "Show, check and convert a cluster's topology."),
+    "pack": ("gschedd.replay.pack", "Fill a cluster with pods and compare how policies pack."),
 }
 
 
