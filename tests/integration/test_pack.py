@@ -62,7 +62,7 @@ def test_placements_are_right_and_nothing_that_fits_was_rejected(
     assert _pack(lists, "--load", "2", "--seeds", "2", "--prices", prices, "--json", "--placements", str(file)) == 0
     told = {row["name"]: row["seeds"] for row in json.loads(capsys.readouterr().out)["policies"]}
     runs: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
-    for row in csv.DictReader(file.open()):
+    for row in csv.DictReader(file.read_text().splitlines()):
         runs[row["policy"], row["seed"]].append(row)
     assert set(runs) == {(policy, seed) for policy in told for seed in ("42", "43")}
     for (policy, seed), rows in runs.items():
