@@ -86,7 +86,7 @@ def changes(repeats: int, _plot: Path | None) -> None:
     values = []
     for repeat in range(repeats):
         turns = _turns(board, world, random, repeat)
-        values.append(_once_ms(lambda turns=turns: [change(value) for change, value in turns]))  # type: ignore[misc]
+        values.append(_once_ms(lambda turns=turns: [change(value) for change, value in turns]))  # type: ignore[misc]  # bound by the default
         board.snapshot()
     rows = [_probe(repeats), Row("1,000 changes", values, budget="20, aim 5")]
     show_with_ratio("Changes to the arrays", rows)
