@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Final, NoReturn
 
-from gsched.config.settings import PartitionSettings, Settings, SwitchSettings, TimeSettings
+from gsched.config.settings import PartitionSettings, Settings, SwitchSettings, TimeSettings, WeightSettings
 from gsched.errors import BadConfig
 from gsched.spec.constraints import is_feature
 from gsched.topology.read import AUTO, FORMATS
 from gsched.values.ids import NodeName
 
 _MOST: Final = 10**9  # 31 years, or a GiB: beyond it is a slip of the finger
+_MOST_WEIGHT: Final = 10**6
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):([0-9]{1,5})", re.ASCII)
 
@@ -28,6 +29,7 @@ def check(settings: Settings, source: str) -> None:
         for field in struct.__struct_fields__:
             _within(source, f"[{section}] {field}", getattr(struct, field), 1)
     _within(source, "[scheduler] planned_starts", settings.scheduler.planned_starts, 0)
+    _check_weights(settings.scheduler.weights, source)
     _check_times(settings.times, source)
     _check_addresses(settings, source)
     declared = [node.name for node in settings.nodes]
@@ -39,6 +41,13 @@ def check(settings: Settings, source: str) -> None:
     _check_partitions(settings.partitions, declared, source)
     _check_switches(settings.switches, set(declared), source)
     _check_topology(settings, source)
+
+
+def _check_weights(weights: WeightSettings, source: str) -> None:
+    """Wide enough for every taste, and a priority still is an exact number."""
+    for field in ("age", "fair_share", "qos", "partition", "size"):
+        _within(source, f"[scheduler.weights] {field}", getattr(weights, field), 0, _MOST_WEIGHT)
+    _within(source, "[scheduler.weights] age_max_s", weights.age_max_s, 1)
 
 
 def _check_times(times: TimeSettings, source: str) -> None:

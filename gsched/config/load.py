@@ -1,6 +1,7 @@
 """gsched.toml to Settings. Every mistake is a BadConfig that names file, key, what was expected and what was found.
 
     [cluster] [controller] [agent] [times] [limits] [scheduler] [topology]    the fields of their classes in settings.py
+    [scheduler.weights]                                             the same
     [[partition]] name nodes default max_time_s default_time_s      nodes as a list: "n[1-4]", or ["n[1-4]", "x1"]
     [[node]]      name features                                     name as a list: one entry may declare many nodes
     [[switch]]    name nodes | switches                             a leaf names nodes, the others name switches
@@ -32,6 +33,7 @@ from gsched.config.settings import (
     SwitchSettings,
     TimeSettings,
     TopologySettings,
+    WeightSettings,
 )
 from gsched.errors import BadConfig, BadRequest
 from gsched.spec.nodelists import expand
@@ -74,7 +76,7 @@ def parse(text: str, source: str = "gsched.toml") -> Settings:
         agent=_section(source, "agent", tables, AgentSettings),
         times=_section(source, "times", tables, TimeSettings),
         limits=_section(source, "limits", tables, LimitSettings),
-        scheduler=_section(source, "scheduler", tables, SchedulerSettings),
+        scheduler=_scheduler(source, tables),
         topology=_section(source, "topology", tables, TopologySettings),
         partitions=_with_default(partitions) or Settings().partitions,
         nodes=tuple(node for at, entry in _entries(source, "node", tables) for node in _nodes(source, at, entry)),
@@ -92,6 +94,16 @@ def _section(source: str, name: str, tables: Mapping[str, Any], kind: type[_S]) 
     if not isinstance(found, dict):
         raise BadConfig(f"{source}: {name}: expected a section [{name}], found {_shown(found)}")
     return _struct(source, name, found, kind)
+
+
+def _scheduler(source: str, tables: Mapping[str, Any]) -> SchedulerSettings:
+    """[scheduler], with a section of its own inside."""
+    found = tables.get("scheduler", {})
+    if not isinstance(found, dict) or "weights" not in found:
+        return _section(source, "scheduler", tables, SchedulerSettings)
+    rest = {key: value for key, value in found.items() if key != "weights"}
+    weights = _section(source, "scheduler.weights", {"scheduler.weights": found["weights"]}, WeightSettings)
+    return msgspec.structs.replace(_struct(source, "scheduler", rest, SchedulerSettings), weights=weights)
 
 
 def _entries(source: str, kind: str, tables: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:

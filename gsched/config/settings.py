@@ -61,9 +61,22 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     node_launch_failures: int = 3  # the same fault on so many nodes is the job's
 
 
+class WeightSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Of the multifactor priority: what each factor adds where it is at its most."""
+
+    age: int = 1000
+    fair_share: int = 0
+    qos: int = 0
+    partition: int = 0
+    size: int = 0
+    age_max_s: int = 7 * 24 * 3600  # an older job gains no more
+    size_small_first: bool = False
+
+
 class SchedulerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     planned_starts: int = 1
-    queue_depth: int = 10_000  # pending jobs considered in one pass, in the queue's order
+    shortest_first: bool = False  # expected GPU time, aged, instead of the multifactor priority
+    weights: WeightSettings = WeightSettings()
 
 
 class TopologySettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

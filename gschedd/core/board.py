@@ -6,11 +6,11 @@ same in the end give the same plan, whatever they were told before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
-from gsched.values.ids import JobId, NodeName, RunKey
+from gsched.values.ids import Instant, JobId, NodeName, RunKey
 from gschedd.core.classes import ClassTable
 from gschedd.core.columns import Numbers
 from gschedd.core.holds import Holds
@@ -18,9 +18,15 @@ from gschedd.core.inputs import (
     AccountInput,
     ClaimInput,
     CounterInput,
+    HoldGone,
     HoldInput,
+    JobGone,
+    NodeGone,
     NodeInput,
+    PassInput,
+    PassLog,
     PlannedStart,
+    Policy,
     QueueInput,
     ReservationInput,
 )
@@ -31,7 +37,7 @@ from gschedd.core.snapshot import Snapshot
 
 
 class Board:
-    """Everything one pass reads. To put something again replaces it; to drop what is not there is a bug.
+    """Everything one pass reads. To put something again replaces it; to drop what is not there changes nothing.
 
     A claim, a planned start or an account may name what the board does not know.
     """
@@ -88,6 +94,30 @@ class Board:
         """The planned starts of the last pass."""
         self._planned = planned
 
+    def set_standing(self, given: PassInput | PassLog) -> None:
+        """All of the above, as they stand."""
+        self._levels, self._planned = given.levels, given.planned
+        self._reservations, self._claims = given.reservations, given.claims
+        self._accounts, self._counters = given.accounts, given.counters
+
+    def replay(self, log: PassLog) -> None:
+        """Take over all that has changed since the last log."""
+        for change in log.changes:
+            match change:
+                case NodeInput():
+                    self.put_node(change)
+                case HoldInput():
+                    self.put_hold(change)
+                case QueueInput():
+                    self.put_job(change)
+                case NodeGone(name):
+                    self.drop_node(name)
+                case HoldGone(key):
+                    self.drop_hold(key)
+                case JobGone(job):
+                    self.drop_job(job)
+        self.set_standing(log)
+
     def snapshot(self) -> Snapshot:
         """What a pass reads: views, right until the next change."""
         self._nodes.refresh()
@@ -133,14 +163,25 @@ class Board:
 
 
 def build_snapshot(
-    nodes: Iterable[NodeInput], holds: Iterable[HoldInput] = (), queue: Iterable[QueueInput] = ()
+    nodes: Sequence[NodeInput], holds: Sequence[HoldInput] = (), queue: Sequence[QueueInput] = ()
 ) -> Snapshot:
     """What a fresh board says once it was told all that."""
+    return board_of(PassInput(tuple(nodes), tuple(holds), tuple(queue), Policy(), Instant(0))).snapshot()
+
+
+def snapshot_of(given: PassInput) -> Snapshot:
+    """What a fresh board says once it was told a pass's whole input."""
+    return board_of(given).snapshot()
+
+
+def board_of(given: PassInput) -> Board:
+    """A fresh board that was told a pass's whole input."""
     board = Board()
-    for node in nodes:
+    for node in given.nodes:
         board.put_node(node)
-    for hold in holds:
+    for hold in given.holds:
         board.put_hold(hold)
-    for job in queue:
+    for job in given.queue:
         board.put_job(job)
-    return board.snapshot()
+    board.set_standing(given)
+    return board

@@ -27,8 +27,7 @@ class Holds:
 
     def put(self, hold: HoldInput) -> None:
         """Enter a run, or say what it holds now."""
-        if hold.key in self._at:
-            self.drop(hold.key)
+        self.drop(hold.key)
         run = self._runs.add([(value,) for value in self._columns(hold)])
         end = SOMEDAY if hold.expected_end is None else hold.expected_end
         number = int(run[0])
@@ -47,6 +46,8 @@ class Holds:
 
     def drop(self, key: RunKey) -> None:
         """What it held is free."""
+        if key not in self._at:
+            return
         run, rows = self._at.pop(key)
         self._accounts.give_back(int(self._runs.grid[_ACCOUNT, run[0]]))
         self._runs.drop(run)

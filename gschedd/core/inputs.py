@@ -198,3 +198,34 @@ class PassInput(Struct, frozen=True):
     accounts: tuple[AccountInput, ...] = ()
     counters: tuple[CounterInput, ...] = ()
     planned: tuple[PlannedStart, ...] = ()  # of the last pass
+
+
+class NodeGone(Struct, frozen=True):
+    name: NodeName
+
+
+class HoldGone(Struct, frozen=True):
+    key: RunKey
+
+
+class JobGone(Struct, frozen=True):
+    """It may not start any more, or not yet."""
+
+    job: JobId
+
+
+BoardChange = NodeInput | HoldInput | QueueInput | NodeGone | HoldGone | JobGone
+
+
+class PassLog(Struct, frozen=True):
+    """The same for one who was told all that went before: what has changed since; what there is little of, whole."""
+
+    changes: tuple[BoardChange, ...]
+    policy: Policy
+    now: Instant
+    levels: tuple[str, ...] = ()
+    reservations: tuple[ReservationInput, ...] = ()
+    claims: tuple[ClaimInput, ...] = ()
+    accounts: tuple[AccountInput, ...] = ()
+    counters: tuple[CounterInput, ...] = ()
+    planned: tuple[PlannedStart, ...] = ()

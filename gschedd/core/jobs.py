@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from gsched.values.ids import JobId
 from gschedd.core.classes import ClassTable
 from gschedd.core.columns import Numbers, Rows
@@ -13,7 +15,7 @@ from gschedd.core.kernels.arrays import SOMEDAY, FactorArrays, QueueArrays
 _JOB: Final = QueueArrays._fields.index("job")
 _CLS: Final = QueueArrays._fields.index("cls")
 _ACCOUNT: Final = QueueArrays._fields.index("account")
-_WIDTH: Final = len(QueueArrays._fields)
+_WIDTH: Final = len(QueueArrays._fields) - 1  # the last says in which order they are
 
 
 class Jobs:
@@ -37,7 +39,9 @@ class Jobs:
 
     def drop(self, job: JobId) -> None:
         """It may not start any more, or not yet."""
-        row = self._row.pop(job)
+        row = self._row.pop(job, None)
+        if row is None:
+            return
         self._give_back(row)
         self._rows.drop(row)
         if row < self._rows.used:
@@ -45,7 +49,8 @@ class Jobs:
 
     def queue(self) -> QueueArrays:
         """Views."""
-        return QueueArrays(*self._rows.grid[:_WIDTH, : self._rows.used])
+        rows = np.arange(self._rows.used, dtype=np.int64)
+        return QueueArrays._make((*self._rows.grid[:_WIDTH, : self._rows.used], rows))
 
     def factors(self) -> FactorArrays:
         """Views."""
@@ -64,10 +69,10 @@ class Jobs:
             job.request.time_limit_s * 1000 or SOMEDAY,
             job.rank,
             self._accounts.take(job.account),
-            job.uid,
             job.preempts,
             factors.eligible,
             factors.qos,
             factors.partition,
             factors.nice,
+            job.uid,
         )

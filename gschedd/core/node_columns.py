@@ -71,8 +71,8 @@ class NodeColumns:
 
     def drop(self, name: NodeName) -> None:
         """Forget a node; what runs hold of it stays entered."""
-        del self._known[name]
-        self._stale = True
+        if self._known.pop(name, None) is not None:
+            self._stale = True
 
     def slot(self, name: NodeName) -> int:
         """The number that a name keeps, known or not."""

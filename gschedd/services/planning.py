@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from gsched.clock import Now
 from gsched.values.ids import Instant, JobId, NodeName
 from gsched.values.job import Job
 from gsched.values.node import Inventory
 from gsched.values.run import NodePhase, NodeShare, Run
 from gsched.values.states import JobState, Reason
-from gschedd.core.inputs import Availability, Factors, HoldInput, NodeInput, PassInput, Plan, Policy, QueueInput, Start
+from gschedd.core.inputs import (
+    Availability,
+    Factors,
+    HoldInput,
+    NodeInput,
+    PassInput,
+    Plan,
+    Policy,
+    QueueInput,
+    Start,
+    Weights,
+)
 from gschedd.services import runs
 from gschedd.state import State, StateChange
 
@@ -46,9 +59,19 @@ def pass_input(state: State, now: Now) -> PassInput:
         nodes=node_inputs(state),
         holds=tuple(_hold(run, at) for run in state.runs.values()),
         queue=_queue(state),
-        policy=Policy(planned_starts=state.settings.scheduler.planned_starts, strict_order=state.coming_back(now)),
+        policy=_policy(state, now),
         now=at,
         levels=state.layout.levels,
+    )
+
+
+def _policy(state: State, now: Now) -> Policy:
+    scheduler = state.settings.scheduler
+    return Policy(
+        planned_starts=scheduler.planned_starts,
+        weights=Weights(**structs.asdict(scheduler.weights)),
+        shortest_first=scheduler.shortest_first,
+        strict_order=state.coming_back(now),
     )
 
 
@@ -63,16 +86,9 @@ def _hold(run: Run, at: Instant) -> HoldInput:
 
 
 def _queue(state: State) -> tuple[QueueInput, ...]:
-    """Jobs that may start now, first come first served, to the depth that a pass considers."""
-    queue: list[QueueInput] = []
-    for job_id in state.pending:
-        job = state.jobs[job_id]
-        if not may_start(state, job):
-            continue
-        queue.append(queue_input(state, job))
-        if len(queue) >= state.settings.scheduler.queue_depth:
-            break
-    return tuple(queue)
+    """Jobs that may start now."""
+    jobs = (state.jobs[job_id] for job_id in state.pending)
+    return tuple(queue_input(state, job) for job in jobs if may_start(state, job))
 
 
 def queue_input(state: State, job: Job) -> QueueInput:

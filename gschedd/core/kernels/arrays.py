@@ -80,17 +80,18 @@ class QueueArrays(NamedTuple):
     limit: Int64s  # (q,) milliseconds; SOMEDAY = none
     rank: Int64s  # (q,) of its QOS
     account: Int64s  # (q,) number of its name in Snapshot.account_names
-    uid: Int64s  # (q,)
     preempts: Int64s  # (q,) 1 = may look for victims
+    row: Int64s  # (q,) its row in FactorArrays
 
 
 class FactorArrays(NamedTuple):
-    """What the priority is made of, a row for each row of the queue as it was before it was ordered."""
+    """What the priority is made of, and what few jobs are asked for; never put in order: see QueueArrays.row."""
 
     eligible: Int64s  # (q,) instant
     qos: Int64s  # (q,) thousandths, as the next
     partition: Int64s  # (q,)
     nice: Int64s  # (q,)
+    uid: Int64s  # (q,)
 
 
 class RunArrays(NamedTuple):
