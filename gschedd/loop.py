@@ -24,9 +24,11 @@ from gsched.protocol.messages import (
     ListJobs,
     ListNodes,
     ListPriorities,
+    ListReservations,
     NodePage,
     Ping,
     Pong,
+    ReservationPage,
     ShowJob,
     ShowTopology,
     TopologyShown,
@@ -54,7 +56,17 @@ from gschedd.lifecycle.changes import Batch
 TICK_S: Final = 1.0
 LATE_S: Final = 0.1  # the loop was held up for so long: worth a line in the log
 _DRAIN_S: Final = 5.0  # at the end, for what is not durable yet
-_QUERIES: Final = (ListJobs, ListNodes, ShowJob, ShowTopology, Ping, ExplainJob, ListPriorities, TryJob)
+_QUERIES: Final = (
+    ListJobs,
+    ListNodes,
+    ShowJob,
+    ShowTopology,
+    Ping,
+    ExplainJob,
+    ListPriorities,
+    ListReservations,
+    TryJob,
+)
 
 log = structlog.get_logger("gschedd.loop")
 
@@ -283,7 +295,7 @@ class Controller:
 
 def _flagged(reply: Reply) -> Reply:
     """The answer to a query while the store is away: a crash may take back what it shows."""
-    if isinstance(reply.body, JobPage | JobShown | NodePage | TopologyShown | Pong):
+    if isinstance(reply.body, JobPage | JobShown | NodePage | ReservationPage | TopologyShown | Pong):
         return Reply(reply.call, replace(reply.body, unconfirmed=True))
     return reply
 

@@ -14,13 +14,16 @@ from gsched.errors import BadRequest, GschedError, NotPermitted
 from gsched.protocol.frames import pack_body, unpack_body
 from gsched.protocol.messages import (
     CancelJobs,
+    CreateReservation,
     CreateStep,
+    DeleteReservation,
     DrainNode,
     ExplainJob,
     HoldJobs,
     ListJobs,
     ListNodes,
     ListPriorities,
+    ListReservations,
     NodeDead,
     NodeReplaced,
     Ping,
@@ -35,7 +38,18 @@ from gsched.values.ids import Instant, JobId
 from gschedd.core.inputs import PassInput
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Inquiry, Outcome, Planned, Reply, Tick
 from gschedd.lifecycle.changes import Loaded
-from gschedd.services import agents, inquiries, jobs, nodes, planning, steps, submit, topology, views
+from gschedd.services import (
+    agents,
+    inquiries,
+    jobs,
+    nodes,
+    planning,
+    reservations,
+    steps,
+    submit,
+    topology,
+    views,
+)
 from gschedd.state import State, StateChange
 
 _REQUEST_ID_MAX: Final = 100
@@ -84,6 +98,7 @@ class Machine:
         state, now = self.state, change.now
         agents.tick(change, now.boot - self._last_tick)
         self._last_tick = now.boot
+        reservations.tick(change)
         times = state.settings.times
         state.forget_ended(now.boot - 1000 * times.min_job_age_s)
         state.forget_answers(Instant(now.wall - 1000 * times.answers_kept_s))
@@ -157,6 +172,12 @@ class Machine:
                 return nodes.dead(change, call, request)
             case NodeReplaced():
                 return nodes.replaced(change, call, request)
+            case CreateReservation():
+                return reservations.create(change, call, request)
+            case DeleteReservation():
+                return reservations.delete(change, call, request)
+            case ListReservations():
+                return reservations.show(state, request, now)
             case CreateStep():
                 return steps.create_step(change, request, call.uid, self._secret, self._ca_pem)
             case ListJobs():

@@ -19,10 +19,21 @@ from gsched.protocol.link import ControllerMessage
 from gsched.values.ids import Instant, JobId, NodeName, RunKey
 from gsched.values.job import Job, JobPayload, Request
 from gsched.values.node import Node
+from gsched.values.reservation import Reservation
 from gsched.values.run import NodePhase, NodeShare, Run, Step
 from gschedd.core.inputs import NodeInput, PlannedStart, Wait
 from gschedd.events import Close, Outcome, Send
-from gschedd.lifecycle.changes import Loaded, Note, PutAnswer, PutJob, PutNode, PutPayload, PutRun, PutStep
+from gschedd.lifecycle.changes import (
+    Loaded,
+    Note,
+    PutAnswer,
+    PutJob,
+    PutNode,
+    PutPayload,
+    PutReservation,
+    PutRun,
+    PutStep,
+)
 
 K = TypeVar("K")
 
@@ -98,6 +109,8 @@ class State:
         self.node_inputs: tuple[NodeInput, ...] | None = None  # as last made; None = a node has changed since
         self.possible_on: tuple[NodeInput, ...] = ()  # the nodes for which `possible` counts
         self.possible: set[Request] = set()  # requests that these nodes could hold, were they empty
+        self.reservations: dict[str, Reservation] = {r.name: r for r in loaded.reservations}  # not closed
+        self.reservations_begun: set[str] = set()  # for which a pass was asked since they began
         self.answers: dict[tuple[int, str], bytes] = {(a.uid, a.request_id): a.body for a in loaded.answers}
         self.answer_ages: dict[tuple[int, str], Instant] = {(a.uid, a.request_id): a.at for a in loaded.answers}
         self.run_deadlines: dict[RunKey, int] = {}  # boot ms: prepared, or cleaned, by then
@@ -284,6 +297,16 @@ class StateChange:
         state.use.setdefault(node.name, Use())
         state.presence.setdefault(node.name, Presence(self.now.boot))
         self.outcome.changes.append(PutNode(node))
+
+    def put_reservation(self, reservation: Reservation) -> None:
+        """Enter a reservation, or take out one that is closed."""
+        state = self.state
+        state.reservations_begun.discard(reservation.name)
+        if reservation.closed is None:
+            state.reservations[reservation.name] = reservation
+        else:
+            del state.reservations[reservation.name]
+        self.outcome.changes.append(PutReservation(reservation))
 
     def put_answer(self, uid: int, request_id: str, body: bytes) -> None:
         self.state.answers[uid, request_id] = body

@@ -25,7 +25,9 @@ from gsched.protocol.messages import (
     Accounting,
     AcctPage,
     CancelJobs,
+    CreateReservation,
     CreateStep,
+    DeleteReservation,
     Done,
     DrainNode,
     Explained,
@@ -38,12 +40,14 @@ from gsched.protocol.messages import (
     ListJobs,
     ListNodes,
     ListPriorities,
+    ListReservations,
     NodeDead,
     NodePage,
     NodeReplaced,
     Ping,
     Pong,
     PriorityPage,
+    ReservationPage,
     ShowJob,
     ShowTopology,
     StepCreated,
@@ -120,7 +124,9 @@ class Client:
     @overload
     def call(self, request: ShowTopology) -> TopologyShown: ...
     @overload
-    def call(self, request: DrainNode | NodeDead | NodeReplaced) -> Done: ...
+    def call(self, request: DrainNode | NodeDead | NodeReplaced | CreateReservation | DeleteReservation) -> Done: ...
+    @overload
+    def call(self, request: ListReservations) -> ReservationPage: ...
     @overload
     def call(self, request: Accounting) -> AcctPage: ...
     @overload
@@ -394,6 +400,9 @@ REPLY_OF: Final[dict[type, Any]] = {
     DrainNode: Done,
     NodeDead: Done,
     NodeReplaced: Done,
+    CreateReservation: Done,
+    DeleteReservation: Done,
+    ListReservations: ReservationPage,
     Accounting: AcctPage,
     CreateStep: StepCreated,
     Ping: Pong,

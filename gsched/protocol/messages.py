@@ -11,6 +11,7 @@ from gsched.values.explanation import Explanation, Priority
 from gsched.values.ids import Instant, JobId, NodeName, RunNo, StepId
 from gsched.values.job import Job, JobPayload, JobSpec
 from gsched.values.node import Node, NodeState
+from gsched.values.reservation import Reservation
 from gsched.values.run import Run, Step
 from gsched.values.states import JobState
 from gsched.values.topology import Problem, Topology
@@ -241,6 +242,42 @@ class NodeReplaced(Struct, tag="node.replaced", frozen=True):
     node: NodeName
 
 
+class CreateReservation(Struct, tag="reservation.create", frozen=True):
+    """Administrators only. Errors: request.bad, not_found (a node), conflict (the name, or another reservation)."""
+
+    request_id: str
+    name: str
+    nodes: tuple[NodeName, ...] = ()  # whole
+    gpus: tuple[tuple[int, tuple[NodeName, ...]], ...] = ()  # so many GPUs of each of these nodes
+    start: Instant = Instant(0)  # 0 = now
+    end: Instant | None = None  # None = until it is deleted
+    users: tuple[str, ...] = ()
+    uids: tuple[int, ...] = ()  # of `users`, in their order
+    accounts: tuple[str, ...] = ()
+    maint: bool = False
+    replace: bool = False  # one of that name, if there is one
+
+
+class DeleteReservation(Struct, tag="reservation.delete", frozen=True):
+    request_id: str
+    name: str
+
+
+class ListReservations(Struct, tag="reservation.list", frozen=True):
+    names: tuple[str, ...] = ()  # () = all; an unknown name is an error
+
+
+class ReservationRow(Struct, frozen=True):
+    reservation: Reservation
+    active: bool  # it has begun
+
+
+class ReservationPage(Struct, tag="reservation.page", frozen=True):
+    rows: tuple[ReservationRow, ...]  # in the order of their starts
+    now: Instant
+    unconfirmed: bool = False
+
+
 class Done(Struct, tag="done", frozen=True):
     note: str = ""
 
@@ -330,6 +367,9 @@ UserRequest = (
     | DrainNode
     | NodeDead
     | NodeReplaced
+    | CreateReservation
+    | DeleteReservation
+    | ListReservations
     | Accounting
     | CreateStep
     | Ping
@@ -344,6 +384,7 @@ UserReply = (
     | JobTried
     | NodePage
     | TopologyShown
+    | ReservationPage
     | Done
     | AcctPage
     | StepCreated

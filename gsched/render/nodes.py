@@ -27,6 +27,8 @@ _COMPACT: Final = {
     NodeState.MIXED: "mix",
     NodeState.ALLOCATED: "alloc",
     NodeState.COMPLETING: "comp",
+    NodeState.RESERVED: "resv",
+    NodeState.MAINT: "maint",
     NodeState.DRAINING: "drng",
     NodeState.DRAINED: "drain",
     NodeState.DOWN: "down",

@@ -84,6 +84,8 @@ class NodeState(StrEnum):
     MIXED = "MIXED"
     ALLOCATED = "ALLOCATED"
     COMPLETING = "COMPLETING"
+    RESERVED = "RESERVED"  # idle, and for a reservation's users only
+    MAINT = "MAINT"  # idle, and reserved for maintenance
     DRAINING = "DRAINING"
     DRAINED = "DRAINED"
     DOWN = "DOWN"

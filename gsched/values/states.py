@@ -78,6 +78,7 @@ class Reason(StrEnum):
     HELD_USER = "JobHeldUser"
     HELD_ADMIN = "JobHeldAdmin"
     REQ_NODE_NOT_AVAIL = "ReqNodeNotAvail"  # a node it names is drained, down or away
+    RESERVATION = "Reservation"  # the one it names has not begun, is full, or is over
     BAD_CONSTRAINTS = "BadConstraints"  # became impossible after it was taken
     NODES_UNKNOWN = "NodesUnknown"  # no node is known yet
     RUN_LOST = "RunLost"  # its last run is on a silent node: barred until the end is certain

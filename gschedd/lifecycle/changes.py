@@ -7,6 +7,7 @@ from msgspec import Struct
 from gsched.values.ids import BatchNo, Instant, JobId, NodeName, Term
 from gsched.values.job import Job, JobPayload
 from gsched.values.node import Node
+from gsched.values.reservation import Reservation
 from gsched.values.run import Run, Step
 
 
@@ -31,6 +32,10 @@ class PutNode(Struct, frozen=True):
     node: Node
 
 
+class PutReservation(Struct, frozen=True):
+    reservation: Reservation
+
+
 class PutAnswer(Struct, frozen=True):
     """The answer to (uid, request id), so that a retried request gets it again."""
 
@@ -51,7 +56,7 @@ class Note(Struct, frozen=True):
     text: str = ""
 
 
-Change = PutJob | PutPayload | PutRun | PutStep | PutNode | PutAnswer | Note
+Change = PutJob | PutPayload | PutRun | PutStep | PutNode | PutReservation | PutAnswer | Note
 
 
 class Batch(Struct, frozen=True):
@@ -75,4 +80,5 @@ class Loaded(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...] = ()  # unfinished, of those runs
     payloads: tuple[tuple[JobId, JobPayload], ...] = ()  # of unfinished jobs
     nodes: tuple[Node, ...] = ()
+    reservations: tuple[Reservation, ...] = ()  # not closed
     answers: tuple[PutAnswer, ...] = ()

@@ -14,15 +14,11 @@ from gsched.values.states import JobState, Reason, RunOutcome
 from gschedd.events import Call
 from gschedd.lifecycle.table import Happening, next_state
 from gschedd.services import runs
+from gschedd.services.rights import is_admin
 from gschedd.services.submit import hold
 from gschedd.state import State, StateChange
 
 _MOST_SIGNALS = 1000  # a run keeps what it was sent
-
-
-def is_admin(state: State, uid: int) -> bool:
-    """Root, and on a local cluster its owner."""
-    return uid == 0 or uid == state.settings.cluster.owner_uid
 
 
 def may_change(state: State, job: Job, uid: int) -> None:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gsched.errors import BadRequest, Conflict, NotFound, NotPermitted
+from gsched.errors import BadRequest, Conflict, NotFound
 from gsched.protocol.messages import Done, DrainNode, NodeDead, NodeReplaced
 from gsched.values.ids import NodeName
 from gsched.values.node import Node
 from gsched.values.run import NodePhase
 from gschedd.events import Call
 from gschedd.services import runs
-from gschedd.services.jobs import is_admin
+from gschedd.services.rights import admin_only
 from gschedd.state import State, StateChange
 
 
-def _admin_only(state: State, call: Call) -> None:
-    if not is_admin(state, call.uid):
-        raise NotPermitted(f"user {call.user} is not an administrator of this cluster")
-
-
-def _find(state: State, name: NodeName) -> Node:
+def find_node(state: State, name: NodeName) -> Node:
+    """Raises NotFound."""
     node = state.nodes.get(name)
     if node is None:
         known = ", ".join(sorted(state.nodes)[:8]) or "none yet"
@@ -30,10 +26,10 @@ def _find(state: State, name: NodeName) -> Node:
 
 def drain(change: StateChange, call: Call, request: DrainNode) -> Done:
     """Give nothing new to the nodes, or take that back. What runs there goes on."""
-    _admin_only(change.state, call)
+    admin_only(change.state, call)
     if not request.undrain and not request.reason.strip():
         raise BadRequest("draining a node needs a reason, for whoever finds it drained")
-    for node in [_find(change.state, name) for name in request.nodes]:  # all are known before one is changed
+    for node in [find_node(change.state, name) for name in request.nodes]:  # all are known before one is changed
         if request.undrain:
             node = replace(node, drained=False, drain_reason="", drained_by="", drained_at=None, failed_jobs=())
         else:
@@ -48,8 +44,8 @@ def drain(change: StateChange, call: Call, request: DrainNode) -> Done:
 def dead(change: StateChange, call: Call, request: NodeDead) -> Done:
     """The administrator vouches that nothing runs on a silent node: its lost runs are certainly over."""
     state = change.state
-    _admin_only(state, call)
-    node = _find(state, request.node)
+    admin_only(state, call)
+    node = find_node(state, request.node)
     lost = [
         (key, index)
         for key, index in state.use[node.name].runs.items()
@@ -70,8 +66,8 @@ def dead(change: StateChange, call: Call, request: NodeDead) -> Done:
 def replaced(change: StateChange, call: Call, request: NodeReplaced) -> Done:
     """The machine behind a node's name was replaced: the next machine that comes under it is accepted."""
     state = change.state
-    _admin_only(state, call)
-    node = _find(state, request.node)
+    admin_only(state, call)
+    node = find_node(state, request.node)
     if state.presence[node.name].session is not None:
         raise Conflict(f"node {node.name} is connected: stop its agent first")
     change.put_node(replace(node, machine_id=""))

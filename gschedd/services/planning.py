@@ -22,7 +22,7 @@ from gschedd.core.inputs import (
     Start,
     Weights,
 )
-from gschedd.services import runs
+from gschedd.services import reservations, runs
 from gschedd.state import State, StateChange
 
 _KILL_MS = 60_000  # a run that should be over counts as held for so long from now
@@ -62,6 +62,7 @@ def pass_input(state: State, now: Now) -> PassInput:
         policy=_policy(state, now),
         now=at,
         levels=state.layout.levels,
+        reservations=reservations.inputs(state),
     )
 
 
@@ -107,6 +108,7 @@ def may_start(state: State, job: Job) -> bool:
     return (
         job.state is JobState.PENDING
         and not job.spec.hold
+        and (not job.request.reservation or job.request.reservation in state.reservations)
         and job.id not in state.backing_off
         and not runs.barred(state.live_runs(job.id))
     )
@@ -121,7 +123,7 @@ def take_plan(change: StateChange, plan: Plan) -> None:
         job = state.jobs.get(start.job)
         if job is None or not may_start(state, job):
             continue
-        if not _still_fits(state, start):
+        if not _still_fits(state, start) or reservations.in_the_way(state, job, start.shares, change.at):
             change.ask_plan()
             return
         runs.allocate(change, job, start)
@@ -161,6 +163,8 @@ def reason_of(state: State, job: Job) -> tuple[Reason, str]:
     """Why a pending job waits, as of the last pass."""
     if job.spec.hold:
         return (job.reason, job.detail) if job.reason is Reason.HELD_ADMIN else (Reason.HELD_USER, "")
+    if job.request.reservation and job.request.reservation not in state.reservations:
+        return Reason.RESERVATION, f"reservation {job.request.reservation} is over or was deleted"
     if runs.barred(state.live_runs(job.id)):
         kept = job.reason in (Reason.RUN_LOST, Reason.LAUNCH_FAILURE)
         return (job.reason, job.detail) if kept else (Reason.CLEANING, "its last run is being cleaned up")

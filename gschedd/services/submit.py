@@ -16,6 +16,8 @@ from gschedd.core.feasible import why_impossible
 from gschedd.core.inputs import NodeInput
 from gschedd.events import Call
 from gschedd.services.planning import node_inputs
+from gschedd.services.reservations import check_allowed
+from gschedd.services.rights import is_admin
 from gschedd.state import State, StateChange
 
 _WIDEST = 1_000_000  # more nodes, tasks or cores than this is a slip of the finger
@@ -42,7 +44,13 @@ def proposed(change: StateChange, call: Call, spec: JobSpec) -> Job:
     _check_who(state, call, spec)
     nodes = node_inputs(state)
     request = resolve(spec, state, nodes)
-    _check_possible(state, request, nodes)
+    reserved = check_allowed(state, spec, call.uid, call.user)
+    if reserved is not None:
+        inside = {hold.node for hold in reserved.holds}
+        nodes = tuple(node for node in nodes if node.name in inside)
+        _check_inside(request, nodes)
+    else:
+        _check_possible(state, request, nodes)
     return Job(
         id=state.next_job_id,
         uid=call.uid,
@@ -63,7 +71,7 @@ def _check_who(state: State, call: Call, spec: JobSpec) -> None:
         )
     if call.uid == 0 and not cluster.allow_root:
         raise NotPermitted("jobs of root are refused here: submit as a user, or set allow_root in [cluster]")
-    if spec.nice < 0 and call.uid not in (0, cluster.owner_uid):
+    if spec.nice < 0 and not is_admin(state, call.uid):
         raise NotPermitted(f"--nice {spec.nice} raises the priority: only an administrator may ask below 0")
     if len(state.pending) >= state.settings.limits.jobs:
         raise Unavailable(f"the queue holds {len(state.pending)} jobs, its limit is {state.settings.limits.jobs}")
@@ -93,6 +101,13 @@ def _check_possible(state: State, request: Request, nodes: tuple[NodeInput, ...]
         state.possible.add(request)
 
 
+def _check_inside(request: Request, nodes: tuple[NodeInput, ...]) -> None:
+    """Raise Impossible if its reservation's nodes could never hold it."""
+    why = why_impossible(request, nodes) if nodes else "no node of it is known any more"
+    if why is not None:
+        raise Impossible(f"inside reservation {request.reservation}: {why}")
+
+
 def resolve(spec: JobSpec, state: State, nodes: Sequence[NodeInput]) -> Request:
     """Say in the cluster's terms what a spec asks: nodes, and what it takes of each. Raises BadRequest."""
     partition = _partition(spec, state)
@@ -108,6 +123,7 @@ def resolve(spec: JobSpec, state: State, nodes: Sequence[NodeInput]) -> Request:
         raise BadRequest(f"{width} nodes cannot be cut into segments of {spec.segment}: ask a multiple")
     if ntasks > width * per_node:
         raise BadRequest(f"{ntasks} tasks do not fit on {width} nodes with {per_node} on each")
+    _check_levels(spec, state)
     cpus_per_task = spec.cpus_per_task or 1
     return Request(
         partition=partition.name,
@@ -131,6 +147,14 @@ def resolve(spec: JobSpec, state: State, nodes: Sequence[NodeInput]) -> Request:
         reservation=spec.reservation,
         spread_note=note,
     )
+
+
+def _check_levels(spec: JobSpec, state: State) -> None:
+    known = state.layout.levels
+    for option, level in (("--level", spec.level), ("--prefer-level", spec.prefer_level)):
+        if level and level not in known:
+            there = f"the topology's levels are {', '.join(known)}" if known else "this cluster has no topology"
+            raise BadRequest(f"{option} {level}: no such level; {there}")
 
 
 def _partition(spec: JobSpec, state: State) -> PartitionSettings:

@@ -26,8 +26,8 @@ from gsched.values.ids import Instant, JobId, NodeName, RunKey
 from gsched.values.job import Job, MemoryRule, NodeNeed
 from gsched.values.node import Node, NodeState
 from gsched.values.states import JobState
-from gschedd.services.jobs import is_admin
 from gschedd.services.planning import natural, reason_of
+from gschedd.services.rights import is_admin
 from gschedd.state import State, Use
 
 _PAGE_MAX = 1000
@@ -162,7 +162,7 @@ def _node_row(state: State, node: Node, now: Now) -> NodeRow:
     use = state.use[node.name]
     return NodeRow(
         node=node,
-        state=node_state(state, node, use),
+        state=node_state(state, node, use, Instant(now.wall)),
         responding=state.responding(node.name, now),
         partitions=state.layout.partitions_of(node.name),
         features=state.layout.features_of(node.name),
@@ -174,7 +174,7 @@ def _node_row(state: State, node: Node, now: Now) -> NodeRow:
     )
 
 
-def node_state(state: State, node: Node, use: Use) -> NodeState:
+def node_state(state: State, node: Node, use: Use, now: Instant) -> NodeState:
     """Slurm's word for the node."""
     if node.lost_at is not None:
         return NodeState.DOWN
@@ -183,12 +183,23 @@ def node_state(state: State, node: Node, use: Use) -> NodeState:
     if not state.presence[node.name].reconciled:
         return NodeState.UNKNOWN
     if not use.runs:
-        return NodeState.IDLE
+        return _reserved_or_idle(state, node.name, now)
     if all(state.runs[key].outcome is not None for key in use.runs):
         return NodeState.COMPLETING
     gpus = (1 << len(node.inventory.gpus)) - 1
     full = use.cpus >= node.inventory.cpus or (gpus and use.gpus & gpus == gpus)
     return NodeState.ALLOCATED if full else NodeState.MIXED
+
+
+def _reserved_or_idle(state: State, name: NodeName, now: Instant) -> NodeState:
+    whole = [
+        reservation.maint
+        for reservation in state.reservations.values()
+        if reservation.active(now) and any(hold.node == name and hold.gpus < 0 for hold in reservation.holds)
+    ]
+    if not whole:
+        return NodeState.IDLE
+    return NodeState.MAINT if any(whole) else NodeState.RESERVED
 
 
 def ping(state: State, now: Now) -> Pong:

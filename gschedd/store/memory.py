@@ -11,6 +11,7 @@ from collections import deque
 from gsched.values.ids import BatchNo, Instant, JobId, NodeName, RunKey, StepId, Term
 from gsched.values.job import Job, JobPayload
 from gsched.values.node import Node
+from gsched.values.reservation import Reservation
 from gsched.values.run import Run, Step
 from gschedd.lifecycle.changes import (
     Batch,
@@ -21,6 +22,7 @@ from gschedd.lifecycle.changes import (
     PutJob,
     PutNode,
     PutPayload,
+    PutReservation,
     PutRun,
     PutStep,
 )
@@ -38,6 +40,7 @@ class MemoryJournal:
         self._runs: dict[RunKey, Run] = {}
         self._steps: dict[tuple[RunKey, StepId], Step] = {}
         self._nodes: dict[NodeName, Node] = {}
+        self._reservations: dict[str, Reservation] = {}
         self._answers: dict[tuple[int, str], PutAnswer] = {}
         self._term = Term(0)
         self._last = BatchNo(0)
@@ -65,6 +68,7 @@ class MemoryJournal:
             steps=tuple(step for (key, _), step in sorted(self._steps.items()) if step.ended is None and key in live),
             payloads=tuple((job, payload) for job, payload in sorted(self._payloads.items()) if job in unfinished),
             nodes=tuple(node for _, node in sorted(self._nodes.items())),
+            reservations=tuple(r for _, r in sorted(self._reservations.items()) if r.closed is None),
             answers=tuple(sorted(answers, key=lambda answer: answer.at)),
         )
 
@@ -109,6 +113,8 @@ class MemoryJournal:
                 self._steps[RunKey(step.job, step.run), step.id] = step
             case PutNode(node):
                 self._nodes[node.name] = node
+            case PutReservation(reservation):
+                self._reservations[reservation.name] = reservation
             case PutAnswer(uid, request_id):
                 self._answers[uid, request_id] = change
             case Note():

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, inspect, text
 
 from gschedd.store.journal import StoreRefused
 
-HEAD: Final = "0001"  # the last of `migrations/versions`
+HEAD: Final = "0002"  # the last of `migrations/versions`
 
 
 def migrate(connection: Connection) -> None:

@@ -13,6 +13,7 @@ from gsched.protocol.messages import Accounting, AcctJob, AcctPage
 from gsched.values.ids import BatchNo, Instant, JobId, Term
 from gsched.values.job import Job, JobPayload
 from gsched.values.node import Node
+from gsched.values.reservation import Reservation
 from gsched.values.run import Run, Step
 from gschedd.lifecycle.changes import Loaded, PutAnswer
 from gschedd.store import schema
@@ -68,6 +69,14 @@ def _load(connection: Connection, term: Term, jobs_since: int, answers_since: in
         nodes=tuple(
             value_of(body, Node, f"node {name}")
             for name, body in connection.execute(select(schema.nodes).order_by(schema.nodes.c.name))
+        ),
+        reservations=tuple(
+            value_of(body, Reservation, f"reservation {name}")
+            for name, body in connection.execute(
+                select(schema.reservations.c.name, schema.reservations.c.body)
+                .where(schema.reservations.c.closed == 0)
+                .order_by(schema.reservations.c.name)
+            )
         ),
         answers=tuple(
             value_of(body, PutAnswer, "answers")

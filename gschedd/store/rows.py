@@ -10,7 +10,18 @@ from sqlalchemy import Table
 
 from gsched.errors import ProtocolError
 from gsched.protocol.frames import pack_body, unpack_body
-from gschedd.lifecycle.changes import Batch, Change, Note, PutAnswer, PutJob, PutNode, PutPayload, PutRun, PutStep
+from gschedd.lifecycle.changes import (
+    Batch,
+    Change,
+    Note,
+    PutAnswer,
+    PutJob,
+    PutNode,
+    PutPayload,
+    PutReservation,
+    PutRun,
+    PutStep,
+)
 from gschedd.store import schema
 from gschedd.store.journal import StoreRefused
 
@@ -52,6 +63,11 @@ def _node(change: PutNode) -> Row:
     return (key_text(change.node.name), pack_body(change.node))
 
 
+def _reservation(change: PutReservation) -> Row:
+    found = change.reservation
+    return (key_text(found.name), int(found.closed is not None), pack_body(found))
+
+
 def _answer(change: PutAnswer) -> Row:
     return (change.uid, key_text(change.request_id), change.at, pack_body(change))
 
@@ -67,6 +83,7 @@ _PUT: Final[Mapping[type[Change], tuple[Table, Callable[[Any], Row]]]] = {
     PutRun: (schema.runs, _run),
     PutStep: (schema.steps, _step),
     PutNode: (schema.nodes, _node),
+    PutReservation: (schema.reservations, _reservation),
     PutAnswer: (schema.answers, _answer),
 }
 
@@ -84,6 +101,8 @@ def key_of(change: Change) -> tuple[object, ...] | None:
             return (step.job, step.run, step.id)
         case PutNode(node=node):
             return (node.name,)
+        case PutReservation(reservation=reservation):
+            return (reservation.name,)
         case PutAnswer(uid=uid, request_id=request_id):
             return (uid, request_id)
         case Note():

@@ -77,6 +77,14 @@ nodes: Final = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
+reservations: Final = Table(
+    "reservations",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("closed", SmallInteger, nullable=False),  # 0 or 1
+    Column("body", LargeBinary, nullable=False),
+)
+
 answers: Final = Table(
     "answers",
     metadata,
