@@ -16,6 +16,7 @@ from gschedd.kernel_cache import use_kernel_cache
 
 # Name -> (module that has the click command `command`, one line of help).
 _COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "replay": ("gschedd.replay.replay_command", "Replay a timed trace under several policies."),
     "topology": ("gschedd.replay.topology", "Show, check and convert a cluster's topology."),
     "pack": ("gschedd.replay.pack", "Fill a cluster with pods and compare how policies pack."),
 }
