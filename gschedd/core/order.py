@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from gsched.values.ids import Instant
 from gschedd.core.inputs import Policy, Weights
 from gschedd.core.kernels.arrays import Int64s, QueueArrays
-from gschedd.core.kernels.order import AGE_BITS, DIGITS, UNIT, aged_sizes_nb, fold_nb, priorities_nb, sorted_rows_nb
+from gschedd.core.kernels.order import (
+    AGE_BITS,
+    DIGITS,
+    UNIT,
+    fold_nb,
+    priorities_nb,
+    response_ratios_nb,
+    sorted_rows_nb,
+)
 from gschedd.core.snapshot import Snapshot
 
 
@@ -53,7 +61,8 @@ def priorities(snapshot: Snapshot, policy: Policy, now: Instant) -> Int64s:
     gpus = snapshot.classes.least * np.maximum(snapshot.classes.gpus, 1)
     age_max = max(weights.age_max_s, 1) * 1000
     if policy.shortest_first:
-        return aged_sizes_nb(factors.eligible, queue.cls, queue.limit, gpus, age_max, now)
+        settle = np.array([policy.settle_gpu_s, policy.no_limit_s], dtype=np.int64)
+        return response_ratios_nb(factors.eligible, queue.cls, queue.limit, gpus, settle, now)
     shares = {account.name: account.fair_share for account in snapshot.accounts}
     return priorities_nb(
         factors,

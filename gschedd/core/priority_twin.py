@@ -12,7 +12,9 @@ from gschedd.core.inputs import NodeInput, PassInput, Policy, QueueInput
 
 UNIT: Final = 100_000  # of a priority: what one of a weight comes to where its factor is at its most
 AGE_BITS: Final = 24
-_NO_LIMIT_S: Final = 1 << 30
+_RATIO_BITS: Final = 16
+_MOST_WAITED: Final = 1 << 45
+_MOST_LIMIT_S: Final = 1 << 30
 _MOST_GPU_S: Final = 1 << 42
 
 
@@ -60,7 +62,7 @@ def factors_of(job: QueueInput, policy: Policy, now: Instant, capacity: int, fai
         partition=factors.partition,
         size=size * 1000 // UNIT,
         added=added,
-        total=_aged_size(job, waited * UNIT // age_max) if policy.shortest_first else sum(added.values()),
+        total=_response_ratio(job, policy, now) if policy.shortest_first else sum(added.values()),
     )
 
 
@@ -75,6 +77,8 @@ def capacity_of(nodes: Sequence[NodeInput]) -> int:
     return sum(len(node.inventory.gpus) for node in nodes) or len(nodes)
 
 
-def _aged_size(job: QueueInput, age: int) -> int:
-    seconds = min(gpus_of(job) * min(job.request.time_limit_s or _NO_LIMIT_S, _NO_LIMIT_S), _MOST_GPU_S)
-    return -seconds * (UNIT - age)
+def _response_ratio(job: QueueInput, policy: Policy, now: Instant) -> int:
+    seconds = min(job.request.time_limit_s or policy.no_limit_s, _MOST_LIMIT_S)
+    expected = max(min(gpus_of(job) * seconds, _MOST_GPU_S) + policy.settle_gpu_s, 1)
+    waited = min(max(now - job.factors.eligible, 0), _MOST_WAITED) + 1000
+    return (waited << _RATIO_BITS) // expected

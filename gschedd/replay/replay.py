@@ -16,12 +16,13 @@ from gsched.errors import Impossible
 from gsched.values.ids import Instant, JobId, NodeName, RunKey, RunNo
 from gsched.values.run import NodeShare
 from gsched.values.states import JobState
+from gschedd.core.board import Board
 from gschedd.core.inputs import Factors, HoldInput, Policy, QueueInput
+from gschedd.core.plan import plan
 from gschedd.lifecycle.table import Happening, next_state
 from gschedd.replay.cluster import Shape, make_nodes, make_request, split
 from gschedd.replay.knowledge import Knowledge, Setting
 from gschedd.replay.traces import Trace, TraceJob
-from gschedd.replay.waiting_line import WaitingLine
 
 EPOCH: Final = 1_700_000_000_000  # the trace's zero as an instant of the core, which knows wall time only
 
@@ -81,7 +82,10 @@ class Replay:
         """interval: ms; the least time between two passes. Raises Impossible if a job can never fit."""
         self._jobs, self._shape, self._interval = trace.jobs, shape, interval
         self._known = Knowledge(setting)
-        self._line = WaitingLine(make_nodes(shape), policy)
+        self._policy = policy
+        self._board = Board()
+        for node in make_nodes(shape):
+            self._board.put_node(node)
         self._live: dict[JobId, _Live] = {}
         self._ends: list[tuple[int, JobId]] = []
         self._due: list[tuple[int, JobId]] = []  # when a run passes what was expected of it
@@ -95,7 +99,7 @@ class Replay:
         """progress: told after each instant how many jobs have ended at it."""
         arrived, allowed = 0, 0  # jobs that came; the instant from which a pass may run
         owed = False
-        while arrived < len(self._jobs) or self._ends:
+        while arrived < len(self._jobs) or self._ends or owed:
             now = self._next(arrived, allowed if owed else None)
             ended = self._end_runs(now)
             while arrived < len(self._jobs) and self._jobs[arrived].submit == now:
@@ -129,12 +133,12 @@ class Replay:
         live = _Live(row, QueueInput(job, make_request(*parts, expected), factors=factors), expected)
         self._live[job] = live
         self._waiting += 1
-        self._line.put_job(live.input)
+        self._board.put_job(live.input)
 
     def _pass(self, now: int) -> None:
         self._double_expectations(now)
         self._passes += 1
-        for start in self._line.plan(Instant(EPOCH + now)).starts:
+        for start in plan(self._board.snapshot(), self._policy, Instant(EPOCH + now)).starts:
             self._start(start.job, start.shares, now)
 
     def _start(self, job: JobId, shares: tuple[NodeShare, ...], now: int) -> None:
@@ -142,8 +146,8 @@ class Replay:
         live.state = next_state(next_state(live.state, Happening.PLACED), Happening.ALL_READY)
         live.started, live.shares = now, shares
         self._waiting -= 1
-        self._line.drop_job(job)
-        self._line.put_hold(self._hold(job, live))
+        self._board.drop_job(job)
+        self._board.put_hold(self._hold(job, live))
         self._count(shares, 1)
         heappush(self._ends, (now + live.job.duration, job))
         if live.expected is not None:
@@ -156,7 +160,7 @@ class Replay:
             live = self._live.pop(job)
             state = next_state(live.state, Happening.EXITED)
             live.state = next_state(state, Happening.CLEANED, JobState.COMPLETED)
-            self._line.drop_hold(RunKey(job, RunNo(1)))
+            self._board.drop_hold(RunKey(job, RunNo(1)))
             self._count(live.shares, -1)
             self._known.ended(live.job)
             self._finished[job] = Finished(live.job, live.started, now)
@@ -172,7 +176,7 @@ class Replay:
                 continue
             while live.started + live.expected <= now:
                 live.expected *= 2
-            self._line.put_hold(self._hold(job, live))
+            self._board.put_hold(self._hold(job, live))
             heappush(self._due, (live.started + live.expected, job))
 
     def _hold(self, job: JobId, live: _Live) -> HoldInput:

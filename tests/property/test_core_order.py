@@ -41,7 +41,7 @@ def queues(draw: st.DrawFn, nodes: tuple[NodeInput, ...]) -> PassInput:
         *(draw(WEIGHTS) for _ in range(5)), draw(st.sampled_from([1, 3600, 604_800])), draw(st.booleans())
     )
     accounts = tuple(AccountInput(name, fair_share=draw(THOUSANDTHS)) for name in ("a", "b"))
-    policy = Policy(weights=weights, shortest_first=draw(st.booleans()))
+    policy = Policy(weights=weights, shortest_first=draw(st.booleans()), no_limit_s=draw(st.sampled_from([0, 3600])))
     return PassInput(nodes, (), queue, policy, NOW, accounts=accounts)
 
 
@@ -68,16 +68,18 @@ def test_jobs_that_began_to_wait_together_go_by_their_ids() -> None:
 
 
 def test_the_shorter_job_comes_first_until_the_longer_has_waited() -> None:
-    policy = Policy(shortest_first=True, weights=Weights(age_max_s=1000))
+    """28,800 and 600 GPU seconds: the longer must have waited 48 times as long."""
+    policy = Policy(shortest_first=True, settle_gpu_s=0)
     long, short = request(gpus=8, limit_s=3600), request(gpus=1, limit_s=600)
 
     def first(waited_s: int) -> int:
         since = Factors(Instant(NOW - 1000 * waited_s))
-        queue = (QueueInput(JobId(1), long, factors=since), QueueInput(JobId(2), short, factors=Factors(NOW)))
+        brief = Factors(Instant(NOW - 99_000))  # a second is added to each
+        queue = (QueueInput(JobId(1), long, factors=since), QueueInput(JobId(2), short, factors=brief))
         given_to_it = PassInput(tuple(Cluster().nodes.values()), (), queue, policy, NOW)
         return int(ordered(snapshot_of(given_to_it), policy, NOW).queue.job[0])
 
-    assert (first(0), first(900), first(1000)) == (2, 2, 1)
+    assert (first(0), first(4798), first(4800)) == (2, 2, 1)
 
 
 def test_a_held_back_job_is_as_old_as_its_last_wait() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from gschedd.core.kernels.arrays import FactorArrays, Grid, Int64s, QueueArrays
+from gschedd.core.kernels.arrays import SOMEDAY, FactorArrays, Grid, Int64s, QueueArrays
 from gschedd.core.kernels.compiled import kernel
 
 UNIT: Final = 100_000  # of a priority: what one of a weight comes to where its factor is at its most
 _DIGIT_BITS: Final = 8  # sorted at once
 AGE_BITS: Final = 24  # a division for each job would cost as much as all the rest
+RATIO_BITS: Final = 16  # below the point
+MOST_WAITED: Final = 1 << 45  # milliseconds; shifted it stays an int64
+MOST_LIMIT_S: Final = 1 << 30
+MOST_GPU_S: Final = 1 << 42
 DIGITS: Final = 1 << _DIGIT_BITS
 
 # What the weights' array holds.
@@ -45,17 +49,18 @@ def priorities_nb(
 
 
 @kernel
-def aged_sizes_nb(eligible: Int64s, cls: Int64s, limit: Int64s, gpus: Int64s, age_max: int, now: int) -> Int64s:
-    """Expected GPU time of each job, aged, negative: a higher one comes first.
+def response_ratios_nb(eligible: Int64s, cls: Int64s, limit: Int64s, gpus: Int64s, settle: Int64s, now: int) -> Int64s:
+    """Time waited over GPU time expected, of each job; the highest comes first (Brinch Hansen, 1971, on GPU time).
 
-    gpus: of each class, all its nodes together. The time shrinks evenly until, after `age_max` milliseconds of waiting,
-    it is nothing: so every job comes first in the end.
+    gpus: of each class, all its nodes together. settle: (GPU seconds added to each, seconds that a job without a limit
+    is taken to last). Short jobs come first, and none waits for ever: each gains by waiting, a long one in proportion.
     """
     out = eligible.copy()
     for j in range(out.shape[0]):
-        seconds = min(gpus[cls[j]] * min(limit[j] // 1000, 1 << 30), 1 << 42)
-        age = min(max(now - eligible[j], 0), age_max) * UNIT // age_max
-        out[j] = -(seconds * (UNIT - age))
+        seconds = settle[1] if limit[j] >= SOMEDAY else limit[j] // 1000
+        expected = max(min(gpus[cls[j]] * min(seconds, MOST_LIMIT_S), MOST_GPU_S) + settle[0], 1)
+        waited = min(max(now - eligible[j], 0), MOST_WAITED) + 1000  # those of one instant differ by their size
+        out[j] = (waited << RATIO_BITS) // expected
     return out
 
 
