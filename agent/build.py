@@ -113,7 +113,14 @@ def build(
     mailbox = Mailbox()
     machine, boot = machine_id(), boot_id()
     executor = Executor(
-        options.spool, options.node, mailbox.post, str(options.socket), boot, settings.agent, gpu_minors(inventory)
+        options.spool,
+        options.node,
+        mailbox.post,
+        str(options.socket),
+        boot,
+        settings.agent,
+        gpu_minors(inventory),
+        inventory,
     )
     executor.spool.claim(machine)
     key = TicketKey(options.spool / "ticket.key")

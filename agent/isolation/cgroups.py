@@ -43,6 +43,7 @@ class Limits(Struct, frozen=True):
     memory_mib: int = 0  # 0 = no limit
     pids: int = 0  # processes and threads; 0 = no limit
     cpus: int = 1  # its share when cores are short
+    cores: tuple[int, ...] = ()  # by number; () = any
     gpu_minors: tuple[int, ...] | None = None  # device nodes of its GPUs; None = every one may be opened
 
 
@@ -75,11 +76,13 @@ class RunCgroups:
         """Make our directory in each hierarchy. Raises OSError if this process may not."""
         for base, (version, controllers) in self._bases.items():
             base.mkdir(parents=True, exist_ok=True)
-            if (
-                version == 2 and controllers
-            ):  # a controller counts in a directory when every directory above passes it on
+            if version == 2 and controllers:
+                # A controller counts in a directory when every directory above passes it on.
                 for above in (base.parent.parent, base.parent, base):
                     _write(above / "cgroup.subtree_control", " ".join(f"+{name}" for name in controllers))
+            if version == 1 and "cpuset" in controllers:
+                for place in (base.parent, base):
+                    _inherit_cores(place)
 
     def make(self, key: RunKey, limits: Limits) -> RunGroups:
         """Make a run's groups, with its limits; again the same. Raises OSError."""
@@ -97,6 +100,8 @@ class RunCgroups:
                 _write(group / "pids.max", str(limits.pids) if limits.pids else "max")
             if "cpu" in controllers:
                 _share_cores(group, version, limits)
+            if "cpuset" in controllers:
+                _pin(group, version, limits.cores)
             if base == self._unified and DEVICES in self.controllers and limits.gpu_minors is not None:
                 allow_only(group, limits.gpu_minors)
         return RunGroups(tuple(procs), oom, pids)
@@ -203,6 +208,20 @@ def _share_cores(group: Path, version: int, limits: Limits) -> None:
         _write(group / "cpu.weight", str(min(_WEIGHT * limits.cpus, _WEIGHT_MAX)))
     else:
         _write(group / "cpu.shares", str(_SHARES * limits.cpus))
+
+
+def _inherit_cores(group: Path) -> None:
+    """Version 1: a group without cores and memory nodes of its own lets no process in."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if not (group / name).exists() or not (group / name).read_text().strip():
+            _write(group / name, (group.parent / name).read_text())
+
+
+def _pin(group: Path, version: int, cores: tuple[int, ...]) -> None:
+    if version == 1:
+        _inherit_cores(group)
+    if cores:
+        _write(group / "cpuset.cpus", ",".join(str(core) for core in cores))
 
 
 def _members(group: Path) -> set[int]:

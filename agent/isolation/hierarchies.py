@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-CONTROLLERS: Final = ("memory", "pids", "cpu")  # those that a run is held by
+CONTROLLERS: Final = ("memory", "pids", "cpu", "cpuset")  # those that a run is held by
 MOUNTS: Final = Path("/proc/self/mountinfo")
 
 

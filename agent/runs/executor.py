@@ -21,6 +21,7 @@ import msgspec
 import structlog
 
 from agent.isolation.cgroups import Limits, set_up
+from agent.isolation.cores import CoreBook
 from agent.runs.effects import (
     AgentEvent,
     AgentMemory,
@@ -48,6 +49,7 @@ from gsched.protocol.link import Blame, LaunchSpec
 from gsched.protocol.stream import OpenStep
 from gsched.spec.filenames import DEFAULT_OUTPUT, FileFields, fill_pattern
 from gsched.values.ids import Instant, NodeName, RunKey, StepId
+from gsched.values.node import Inventory
 
 log = structlog.get_logger()
 
@@ -69,6 +71,7 @@ class Executor:
         boot_id: str = "",
         settings: AgentSettings = _AS_SHIPPED,
         gpu_minors: Mapping[int, int] | None = None,
+        inventory: Inventory | None = None,
     ) -> None:
         self.spool = Spool(spool)
         self._node = node
@@ -78,6 +81,7 @@ class Executor:
         self._groups = set_up(settings, spool)
         self._pids = settings.pids_per_run
         self._gpu_minors = gpu_minors  # device node of each GPU by its index; None = not known for all: none is shut
+        self._cores = CoreBook(inventory, os.sched_getaffinity(0))
         self._launcher = Launcher()
         self._sweeper = ThreadPoolExecutor(1, "sweeper")
         self._runs: dict[RunKey, Supervised] = {}
@@ -102,6 +106,8 @@ class Executor:
             run.learn(records.read_record_at(self.spool.record_path(key)), quiet=True)
             if launch and launch["boot_id"] != self._boot_id and not run.over:
                 self._bury(run, quiet=True)  # of another boot: nothing of it can be left
+            if not run.over:
+                self._cores.restore(key, launch.get("cores", ()))
             for done in self._recorded_steps(key):
                 run.learn_step(done, quiet=True)
             found.append(found_run(key, run.record, run.first, tuple(run.steps_done.values())))
@@ -245,6 +251,7 @@ class Executor:
 
     def _forget(self, key: RunKey) -> None:
         run = self._runs.pop(key, None)
+        self._cores.give_back(key)
         if run is not None:
             run.detach()
         try:
@@ -277,6 +284,8 @@ class Executor:
     # --- supervisors
 
     def _post(self, event: AgentEvent) -> None:
+        if isinstance(event, Cleaned | PrepareFailed):
+            self._cores.give_back(event.key)
         # Not at once: an effect is carried out in the middle of others, and its event may cause more.
         asyncio.get_running_loop().call_soon(self._take, event)
 
@@ -372,6 +381,7 @@ class Executor:
 
     def _launch_file(self, key: RunKey, launch: LaunchSpec) -> dict[str, Any]:
         token = secrets.token_hex(16)
+        cores = self._cores.take(key, launch.cpus, launch.gpu_indices)
         chdir = launch.chdir or "/"
         fields = FileFields(
             job=key.job, user=launch.user, name=launch.job_name, node=self._node, restarts=launch.restarts
@@ -394,16 +404,17 @@ class Executor:
             "umask": launch.umask,
             "time_limit_s": launch.time_limit_s,
             "grace_s": launch.grace_s,
-            "groups": msgspec.to_builtins(self._groups.make(key, self._limits(launch))),
+            "groups": msgspec.to_builtins(self._groups.make(key, self._limits(launch, cores))),
+            "cores": list(cores),
             "args": list(launch.args),
             "environment": {**_home_of(launch), **job_environment(key, launch, self._node, self._socket, token)},
         }
 
-    def _limits(self, launch: LaunchSpec) -> Limits:
+    def _limits(self, launch: LaunchSpec, cores: tuple[int, ...]) -> Limits:
         minors = None
         if self._gpu_minors is not None:
             minors = tuple(self._gpu_minors[index] for index in launch.gpu_indices if index in self._gpu_minors)
-        return Limits(memory_mib=launch.mem_mib, pids=self._pids, cpus=launch.cpus, gpu_minors=minors)
+        return Limits(memory_mib=launch.mem_mib, pids=self._pids, cpus=launch.cpus, cores=cores, gpu_minors=minors)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

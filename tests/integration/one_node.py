@@ -30,6 +30,7 @@ from gsched.config.settings import AgentSettings
 from gsched.protocol.link import LaunchSpec
 from gsched.protocol.stream import OpenStep, TaskSpec
 from gsched.values.ids import Instant, JobId, NodeName, RunKey, RunNo, StepId
+from gsched.values.node import Inventory
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -85,19 +86,32 @@ class OneNode:
     """One agent's executor. Its runs outlive it, as they outlive an agent, until `end_all`."""
 
     def __init__(
-        self, spool: Path, work: Path, settings: AgentSettings | None = None, gpu_minors: dict[int, int] | None = None
+        self,
+        spool: Path,
+        work: Path,
+        settings: AgentSettings | None = None,
+        gpu_minors: dict[int, int] | None = None,
+        inventory: Inventory | None = None,
     ) -> None:
         self.spool = spool
         self.gpu_minors = gpu_minors
+        self.inventory = inventory
         self.settings = settings or AgentSettings()
         self.work = work
         self.events: list[AgentEvent] = []
+        self.next: OneNode | None = None  # after a restart
         self._loop = asyncio.new_event_loop()
         self.executor, self.found = self.wait_for(self._start())
 
     async def _start(self) -> tuple[Executor, tuple[FoundRun, ...]]:
         executor = Executor(
-            self.spool, NODE, self.events.append, "/the/agent.sock", settings=self.settings, gpu_minors=self.gpu_minors
+            self.spool,
+            NODE,
+            self.events.append,
+            "/the/agent.sock",
+            settings=self.settings,
+            gpu_minors=self.gpu_minors,
+            inventory=self.inventory,
         )
         return executor, executor.adopt()
 
@@ -178,7 +192,8 @@ class OneNode:
     def restart(self) -> OneNode:
         """Drop this executor as if its agent had been killed; another on the same spool."""
         self.close()
-        return OneNode(self.spool, self.work, self.settings, self.gpu_minors)
+        self.next = OneNode(self.spool, self.work, self.settings, self.gpu_minors, self.inventory)
+        return self.next
 
     def close(self) -> None:
         self.wait_for(self._close())
@@ -188,7 +203,10 @@ class OneNode:
         self.executor.close()
 
     def end_all(self) -> None:
-        """Stop every run, and see that none is left."""
+        """Stop every run, and see that none is left; by the executor that came last."""
+        if self.next is not None:
+            self.next.end_all()
+            return
         for run in self.executor.spool.found():
             if self.record(run).get("phase") not in (records.CLEAN, records.FAILED):
                 self.do(Stop(run, 0))

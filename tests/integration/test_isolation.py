@@ -16,6 +16,7 @@ from agent.runs.effects import Cleaned, Exited, Forget
 from agent.supervisor import processes
 from gsched.config.settings import AgentSettings, Cgroups
 from gsched.errors import BadConfig
+from gsched.values.node import Inventory
 from tests.integration.one_node import OneNode, key, kill
 from tests.parts import require
 from tests.waiting import until
@@ -24,7 +25,10 @@ RUN = key(7)
 
 
 def _node(
-    folder: Path, settings: AgentSettings | None = None, gpu_minors: dict[int, int] | None = None
+    folder: Path,
+    settings: AgentSettings | None = None,
+    gpu_minors: dict[int, int] | None = None,
+    inventory: Inventory | None = None,
 ) -> Iterator[OneNode]:
     require("control groups", os.geteuid() == 0, "only root may make them")
     groups = RunCgroups(find_hierarchies(), folder / "spool")
@@ -32,7 +36,7 @@ def _node(
     require("control groups", not missing, f"no hierarchy has {', '.join(sorted(missing))}")
     work = folder / "work"
     work.mkdir()
-    node = OneNode(folder / "spool", work, settings, gpu_minors)
+    node = OneNode(folder / "spool", work, settings, gpu_minors, inventory)
     yield node
     node.end_all()
     assert not groups.names()
@@ -104,6 +108,43 @@ def test_a_run_can_open_its_own_gpus_only(with_gpus: OneNode, granted: tuple[int
     assert said == [*wanted, "255 ENXIO", "null"]
 
 
+@pytest.fixture
+def pinning(tmp_path: Path) -> Iterator[OneNode]:
+    require("two cores", len(os.sched_getaffinity(0)) >= 2, "a run is pinned to one of them")
+    yield from _node(tmp_path, inventory=Inventory(cpus=len(os.sched_getaffinity(0)), memory_mib=1000))
+
+
+CORES = """
+import os, time
+print(*sorted(os.sched_getaffinity(0)), flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.02)
+"""
+
+
+def test_each_run_has_cores_of_its_own_also_after_an_agents_restart(pinning: OneNode) -> None:
+    def cores(node: OneNode, job: int) -> set[int]:
+        file = node.work / f"slurm-{job}.out"
+        text = until(lambda: file.exists() and file.read_text().endswith("\n") and file.read_text())
+        return {int(word) for word in str(text).split()}
+
+    script = f"#!{sys.executable}\n{CORES}"
+    pinning.launch(key(1), script, cpus=1)
+    pinning.opened(key(1))
+    again = pinning.restart()
+    again.launch(key(2), script, cpus=1)
+    (first,), (second,) = cores(again, 1), cores(again, 2)
+    assert first != second
+    again.launch(key(3), script, cpus=len(os.sched_getaffinity(0)))  # more than is free: it is not pinned
+    assert cores(again, 3) == os.sched_getaffinity(0)
+    (again.work / "go").touch()
+    for job in (1, 2, 3):
+        again.clean(key(job))
+    again.launch(key(4), script, cpus=2)
+    again.clean(key(4))
+    assert len(cores(again, 4)) == 2
+
+
 BOMB = """
 import os
 while True:
@@ -150,7 +191,7 @@ def test_an_agent_that_must_hold_runs_and_cannot_does_not_start(tmp_path: Path) 
     mounts = tmp_path / "mountinfo"
     mounts.write_text("")
     with pytest.raises(
-        BadConfig, match='"required", but this machine has no control group for memory, pids, cpu, devices'
+        BadConfig, match='"required", but this machine has no control group for memory, pids, cpu, cpuset, devices'
     ):
         set_up(AgentSettings(cgroups=Cgroups.REQUIRED), tmp_path, mounts)
     assert set_up(AgentSettings(cgroups=Cgroups.AUTO), tmp_path, mounts).controllers == []

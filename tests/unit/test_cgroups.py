@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent.isolation.cgroups import Limits, RunCgroups
+from agent.isolation.cores import CoreBook
 from agent.isolation.devices import gpu_program
 from agent.isolation.hierarchies import Hierarchies, find_hierarchies, read_mounts
 from gsched.values.ids import JobId, RunKey, RunNo
+from gsched.values.node import Gpu, Inventory, NumaNode
 
 RUN = RunKey(JobId(7), RunNo(1))
 PURE = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -119,3 +121,30 @@ def _run(program: bytes, major: int, minor: int) -> bool:
             registers[which & 15] = constant
         elif {0x55: value != constant, 0x15: value == constant, 0x35: value >= constant}[opcode]:
             at += offset
+
+
+def _machine(simulated: bool = False) -> Inventory:
+    gpus = tuple(Gpu(index=i, uuid=f"GPU-{i}", model="m", memory_mib=1, numa_node=i // 2) for i in range(4))
+    numa = (NumaNode(0, ((0, 3),)), NumaNode(1, ((4, 7),)))
+    return Inventory(cpus=8, memory_mib=1000, gpus=gpus, numa_nodes=numa, simulated=simulated)
+
+
+def test_cores_are_taken_near_the_gpus_and_given_out_once() -> None:
+    book = CoreBook(_machine(), range(8))
+    assert book.take(RUN, 2, (2,)) == (4, 5)
+    assert book.take(RUN, 2, (2,)) == (4, 5)
+    other = RunKey(JobId(8), RunNo(1))
+    assert book.take(other, 4, (0, 3)) == (0, 1, 6, 7)
+    assert book.take(RunKey(JobId(9), RunNo(1)), 3, ()) == ()  # two are left: it is not pinned
+    book.give_back(RUN)
+    assert book.take(RunKey(JobId(9), RunNo(1)), 3, ()) == (2, 3, 4)
+
+
+def test_a_pretended_machine_pins_nothing() -> None:
+    assert CoreBook(_machine(simulated=True), range(8)).take(RUN, 2, ()) == ()
+
+
+def test_cores_that_an_earlier_agent_gave_out_stay_given() -> None:
+    book = CoreBook(_machine(), range(8))
+    book.restore(RUN, [0, 1, 2, 3])
+    assert book.take(RunKey(JobId(8), RunNo(1)), 2, (0,)) == (4, 5)
