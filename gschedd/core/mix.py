@@ -77,7 +77,8 @@ class Tuning(Struct, frozen=True):
         Line(cores=16000, weight=300),
         Line(memory_mib=45000, weight=300),
     )
-    tight: int = 20
+    tight: int = 18
+    tight_several: int = 55  # more, times the part of the demand that jobs for several GPUs of a node make up
     scarcity: int = 300
     value: int = 1000  # thousandths of the LP's prices
 
@@ -88,7 +89,8 @@ def price_list(mix: JobMix, capacity: Mapping[str, int], tuning: Tuning) -> Pric
         return PriceList()
     value = leftover_values(mix)
     mixed = [(v * tuning.value + p * (1000 - tuning.value)) // 1000 for v, p in zip(value, PROPORTIONAL, strict=True)]
-    return PriceList(tuning.lines, tuple(mixed), scarcity(mix, capacity, tuning.scarcity), tuning.tight)
+    scarce = scarcity(mix, capacity, tuning.scarcity)
+    return PriceList(tuning.lines, tuple(mixed), scarce, tuning.tight + several(mix, tuning.tight_several))
 
 
 def price_array(prices: PriceList, models: Sequence[str]) -> Int64s:
@@ -103,6 +105,13 @@ def price_array(prices: PriceList, models: Sequence[str]) -> Int64s:
         array[PRICE_SCARCE + i] = scarce.get(model, 0) * FINE
     array[PRICE_VALUE:] = np.array(prices.value or PROPORTIONAL, dtype=np.int64) * FINE
     return array
+
+
+def several(mix: JobMix, most: int) -> int:
+    """`most` times the part of the GPU demand that asks for more than one GPU of a node."""
+    demand = sum(shape.gpus * shape.milli * weight for shape, weight in mix.rows)
+    part = sum(shape.gpus * shape.milli * weight for shape, weight in mix.rows if shape.gpus > 1)
+    return most * part // demand if demand else 0
 
 
 def scarcity(mix: JobMix, capacity: Mapping[str, int], most: int) -> tuple[tuple[str, int], ...]:

@@ -8,8 +8,9 @@ shuffles were made by Go's generator, ours by Python's: the same law, other orde
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from math import ceil, log
 from random import Random
 from time import thread_time
@@ -46,7 +47,7 @@ from gschedd.core.kernels.shares import (
 from gschedd.core.mix import JobMix, Shape, Tuning, price_array, price_list
 from gschedd.replay.openb import TraceNode, TracePod
 
-CHUNK: Final = 1000  # arrivals between two solutions of the prices, where they are learnt
+PRICED_AT: Final = (100, 300, 1000)  # arrivals after which prices are made anew, where they are learnt; then each 1,000
 POPULAR_PERCENT: Final = 95  # FGD's mix leaves the rarest types of pods out
 
 
@@ -157,8 +158,8 @@ def fill(
     for n in range(len(case.nodes) if policy is PackPolicy.FGD else 0):
         rooms[n, ROOM_FRAGMENTED] = fragmented_nb(case.types, rooms, n)
     spent = 0.0
-    for first in range(0, arrivals.size, CHUNK):
-        at, end = first, min(first + CHUNK, arrivals.size)
+    for first, end in pairwise((0, *(n for n in _pricings(arrivals.size) if n < arrivals.size), arrivals.size)):
+        at = first
         while at < end:
             began = thread_time()
             at = fill_nb(number, rooms, case.demands, prices, case.types, case.steps, costs, seen, places, at, end)
@@ -171,6 +172,11 @@ def fill(
             prices = case.prices(mix, tuning)
             seen[:-1] = -1
     return _outcome(case, seed, rooms, places, spent)
+
+
+def _pricings(arrivals: int) -> Iterator[int]:
+    yield from PRICED_AT
+    yield from range(PRICED_AT[-1] * 2, arrivals, PRICED_AT[-1])
 
 
 def spread(values: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """Packing of the openb traces: allocation at 130 % and 100 % arrived load, FGD beside ours, and the time of a decision.
 
-`python -m tests.bench.bench_pack [SEEDS]`: seeds 42 and up, 3 if not said; 10 are the published ones (about 10 minutes).
-Reads the traces of $GSCHED_DATA (else ../shared/data); without them this says so and ends.
+`python -m tests.bench.bench_pack [SEEDS]`: seeds 42 and up, 2 if not said (10 are the published ones). Reads the
+traces of $GSCHED_DATA (else ../shared/data); without them this says so and ends.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_US = 15.0  # an aim, not a bound: the machine may be shared
 
 
 def main() -> int:
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     traces = Path(os.environ.get("GSCHED_DATA") or "../shared/data") / "traces"
     if not traces.is_dir():
         print(f"bench_pack: skipped, {traces} is not there (GSCHED_DATA)")
