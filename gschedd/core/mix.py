@@ -146,9 +146,8 @@ def leftover_values(mix: JobMix) -> list[int]:
         if shape.gpus and shape.milli:
             demand[min(shape.milli, WHOLE)] += shape.gpus * weight
     sizes = sorted(demand)
-    values = _knapsack(sizes, cutting_prices(sizes, [demand[size] for size in sizes]))[0]
-    values[WHOLE] = GPU
-    return values
+    values, _ = _knapsack(sizes, cutting_prices(sizes, [demand[size] for size in sizes]))
+    return [*(min(value, GPU) for value in values[:WHOLE]), GPU]  # rounded prices may come to a little more
 
 
 def cutting_prices(sizes: Sequence[int], demand: Sequence[int]) -> list[int]:

@@ -91,6 +91,7 @@ def _allocated_percent(rows: list[dict[str, str]]) -> float:
             continue
         n, gpus = int(row["node"]), [int(g) for g in row["gpus"].split()]
         assert fits(pod, n)
+        assert row["policy"] != "first-fit" or not any(fits(pod, earlier) for earlier in range(n))
         assert len(set(gpus)) == int(pod["num_gpu"])
         cores[n] -= int(pod["cpu_milli"])
         memory[n] -= int(pod["memory_mib"])

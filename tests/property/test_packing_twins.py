@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gschedd.core import fragment_twin as twin
 from gschedd.core.fragment_twin import Demand, Room, Type
@@ -40,6 +41,24 @@ def test_our_price_and_gpus_agree_and_what_is_taken_can_be_given_back(
     assert (grid == as_rooms([twin.taken_py(room, demand, _indices(mask))])).all()
     take_nb(grid, 0, wanted, 0, mask, -1)
     assert (grid == as_rooms([room])).all()
+
+
+@given(
+    price_lists(),
+    *(st.integers(0, most) for most in (8, 64, 1000)),
+    *(st.integers(0, most) for most in (8, 64, 1000)),
+)
+def test_the_key_of_a_whole_member_is_its_price_in_thousandths(
+    prices: PriceList, gpus: int, cores: int, memory: int, less_gpus: int, less_cores: int, less_memory: int
+) -> None:
+    """The price of taking what is free down to the lesser amounts."""
+    prices = replace(prices, scarce=())
+    taken = Demand(1000 * max(cores - less_cores, 0), max(memory - less_memory, 0), max(gpus - less_gpus, 0), 1000)
+    room = Room(1000 * cores, memory, 0 if gpus else -1, (1000,) * gpus, (0,) * gpus)
+    asked = (taken.gpus, taken.cores // 1000, taken.memory)
+    key = nb.member_key_nb(price_array(prices, MODELS), gpus, cores, memory, *asked)
+    cost, _ = twin.price_py(prices, MODELS, room, taken)
+    assert key == min(max(cost // nb.ADDED_UNIT + nb.ADDED_ZERO, 0), 2 * nb.ADDED_ZERO - 1)
 
 
 @given(rooms(), demands(), types)

@@ -49,6 +49,11 @@ MOST_MODELS: Final = 62
 PRICE_VALUE: Final = PRICE_SCARCE + MOST_MODELS  # worth of 0 thousandths left on a GPU, of 1... of WHOLE
 PRICE_END: Final = PRICE_VALUE + WHOLE + 1
 
+CORE: Final = 1000  # thousandths of one
+ADDED_BITS: Final = 21
+ADDED_ZERO: Final = 1 << ADDED_BITS - 1
+ADDED_UNIT: Final = 1_000_000_000  # of costs in a thousandth of a GPU
+
 # Rows of the mix as FGD sees it: its types of pods.
 TYPE_CORES: Final = 0
 TYPE_GPUS: Final = 1
@@ -88,6 +93,27 @@ def added_nb(
     if model >= 0:
         cost += prices[PRICE_SCARCE + model] * milli
     return int(cost)
+
+
+@kernel
+def member_key_nb(
+    prices: Int64s, gpus: int, cores: int, memory: int, gpus_taken: int, cores_taken: int, memory_taken: int
+) -> int:
+    """`added_nb` for a member that takes whole GPUs and whole cores, as a part of a sort key: ADDED_BITS bits.
+
+    Thousandths of a GPU, ADDED_ZERO = nothing, clamped. Model scarcity is left out: a node may have several models.
+    """
+    added = added_nb(
+        prices,
+        -1,
+        gpus * WHOLE,
+        cores * CORE,
+        memory,
+        gpus_taken * WHOLE,
+        cores_taken * CORE,
+        memory_taken,
+    )
+    return int(min(max(added // ADDED_UNIT + ADDED_ZERO, 0), 2 * ADDED_ZERO - 1))
 
 
 @kernel
