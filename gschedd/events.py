@@ -97,12 +97,16 @@ class ExpectedStarts(Struct, frozen=True):
     note: str
 
 
+class WholePass(Struct, frozen=True):
+    """`gctl snapshot`."""
+
+
 class Inquiry(Struct, frozen=True):
     """A question that takes some computing: answered in a thread, from values alone."""
 
     call: int
     given: PassInput
-    question: WhyWaiting | Priorities | ExpectedStarts
+    question: WhyWaiting | Priorities | ExpectedStarts | WholePass
     unconfirmed: bool = False
 
 

@@ -31,6 +31,7 @@ from gsched.protocol.messages import (
     ReservationPage,
     ShowJob,
     ShowTopology,
+    TakeSnapshot,
     TopologyShown,
     TryJob,
 )
@@ -65,6 +66,7 @@ _QUERIES: Final = (
     ExplainJob,
     ListPriorities,
     ListReservations,
+    TakeSnapshot,
     TryJob,
 )
 

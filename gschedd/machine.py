@@ -30,6 +30,7 @@ from gsched.protocol.messages import (
     ShowJob,
     ShowTopology,
     SubmitJob,
+    TakeSnapshot,
     TryJob,
     UserReply,
     UserRequest,
@@ -155,6 +156,8 @@ class Machine:
                 return inquiries.priorities(change, call, request, given)
             case TryJob():
                 return inquiries.expected_starts(change, call, request, given)
+            case TakeSnapshot():
+                return inquiries.whole_pass(change, call, given)
         return None
 
     def _act(self, change: StateChange, call: Call, request: UserRequest) -> UserReply:

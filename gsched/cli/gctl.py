@@ -12,6 +12,7 @@ from click import argument, option
 from gsched.cli._common import fail, group, run, say
 from gsched.cli._gctl_queue import explain, show_priority
 from gsched.cli._gctl_reservation import reservation
+from gsched.cli._gctl_snapshot import snapshot
 from gsched.client.blocking import Client, connect, new_request_id
 from gsched.errors import BadRequest, NotFound, from_code
 from gsched.protocol.messages import (
@@ -144,6 +145,7 @@ def show_hostlist(nodes: str | None) -> None:
 
 gctl.add_command(explain)
 gctl.add_command(reservation)
+gctl.add_command(snapshot)
 show.add_command(show_priority)
 
 

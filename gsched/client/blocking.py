@@ -50,9 +50,11 @@ from gsched.protocol.messages import (
     ReservationPage,
     ShowJob,
     ShowTopology,
+    SnapshotTaken,
     StepCreated,
     SubmitJob,
     Submitted,
+    TakeSnapshot,
     TopologyShown,
     TryJob,
     UserReply,
@@ -119,6 +121,8 @@ class Client:
     def call(self, request: ListPriorities) -> PriorityPage: ...
     @overload
     def call(self, request: TryJob) -> JobTried: ...
+    @overload
+    def call(self, request: TakeSnapshot) -> SnapshotTaken: ...
     @overload
     def call(self, request: ListNodes) -> NodePage: ...
     @overload
@@ -395,6 +399,7 @@ REPLY_OF: Final[dict[type, Any]] = {
     ExplainJob: Explained,
     ListPriorities: PriorityPage,
     TryJob: JobTried,
+    TakeSnapshot: SnapshotTaken,
     ListNodes: NodePage,
     ShowTopology: TopologyShown,
     DrainNode: Done,

@@ -180,6 +180,18 @@ class JobTried(Struct, tag="job.tried", frozen=True):
     unconfirmed: bool = False
 
 
+class TakeSnapshot(Struct, tag="snapshot.take", frozen=True):
+    """The scheduler's whole input, and its plan. Administrators only. Errors: too_large."""
+
+
+class SnapshotTaken(Struct, tag="snapshot.taken", frozen=True):
+    content: bytes  # of a file, for gsim replay-pass
+    pending: int
+    runs: int
+    nodes: int
+    unconfirmed: bool = False
+
+
 class ListNodes(Struct, tag="node.list", frozen=True):
     nodes: tuple[NodeName, ...] = ()
 
@@ -362,6 +374,7 @@ UserRequest = (
     | ExplainJob
     | ListPriorities
     | TryJob
+    | TakeSnapshot
     | ListNodes
     | ShowTopology
     | DrainNode
@@ -382,6 +395,7 @@ UserReply = (
     | Explained
     | PriorityPage
     | JobTried
+    | SnapshotTaken
     | NodePage
     | TopologyShown
     | ReservationPage

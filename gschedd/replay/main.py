@@ -18,6 +18,7 @@ from gschedd.kernel_cache import use_kernel_cache
 _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("gschedd.replay.replay_command", "Replay a timed trace under several policies."),
     "topology": ("gschedd.replay.topology", "Show, check and convert a cluster's topology."),
+    "replay-pass": ("gschedd.replay.replay_pass", "Work a recorded pass out again and compare the plans."),
     "pack": ("gschedd.replay.pack", "Fill a cluster with pods and compare how policies pack."),
 }
 

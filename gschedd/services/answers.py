@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
-from gsched.protocol.messages import ExpectedStart, Explained, JobTried, PriorityPage, UserReply
+from gsched.errors import TooLarge
+from gsched.protocol.frames import MAX_FRAME
+from gsched.protocol.messages import ExpectedStart, Explained, JobTried, PriorityPage, SnapshotTaken, UserReply
 from gsched.values.job import Request
 from gsched.values.states import Reason
 from gschedd.core.explain import explain
 from gschedd.core.feasible import why_impossible
 from gschedd.core.foresee import Decide, foresee, sure_to_come
 from gschedd.core.inputs import PassInput
-from gschedd.events import ExpectedStarts, Inquiry, Priorities, WhyWaiting
+from gschedd.core.pass_file import pack
+from gschedd.events import ExpectedStarts, Inquiry, Priorities, WholePass, WhyWaiting
 from gschedd.services.priorities import in_order, weights_by_name
+
+_ROOM: Final = 1024  # bytes of a frame beside its content
 
 
 def answer(inquiry: Inquiry, decide: Decide) -> UserReply:
@@ -24,6 +31,8 @@ def answer(inquiry: Inquiry, decide: Decide) -> UserReply:
             return _priorities(inquiry, question)
         case ExpectedStarts() as question:
             return _tried(inquiry, question, decide)
+        case WholePass():
+            return _taken(inquiry, decide)
 
 
 def _explained(inquiry: Inquiry, question: WhyWaiting, decide: Decide) -> Explained:
@@ -58,6 +67,14 @@ def _tried(inquiry: Inquiry, question: ExpectedStarts, decide: Decide) -> JobTri
     sure = sure_to_come(inquiry.given, decide(inquiry.given))
     starts = tuple(_expected(sure, question, what, request, decide) for what, request in question.asks)
     return JobTried(question.job.job, starts, inquiry.given.now, question.note, inquiry.unconfirmed)
+
+
+def _taken(inquiry: Inquiry, decide: Decide) -> SnapshotTaken:
+    given = inquiry.given
+    content = pack(given, decide(given))
+    if len(content) > MAX_FRAME - _ROOM:
+        raise TooLarge(f"the pass has {len(content)} bytes: at most {MAX_FRAME - _ROOM} fit in one answer")
+    return SnapshotTaken(content, len(given.queue), len(given.holds), len(given.nodes), inquiry.unconfirmed)
 
 
 def _expected(sure: PassInput, question: ExpectedStarts, what: str, request: Request, decide: Decide) -> ExpectedStart:

@@ -12,9 +12,10 @@ from gsched.errors import Conflict, NotFound
 from gsched.protocol.messages import ExplainJob, ListPriorities, TryJob
 from gsched.values.states import JobState
 from gschedd.core.inputs import PassInput
-from gschedd.events import Call, ExpectedStarts, Inquiry, Priorities, WhyWaiting
+from gschedd.events import Call, ExpectedStarts, Inquiry, Priorities, WholePass, WhyWaiting
 from gschedd.services.alternatives import alternatives
 from gschedd.services.planning import may_start, node_inputs, queue_input, reason_of
+from gschedd.services.rights import admin_only
 from gschedd.services.submit import proposed
 from gschedd.state import StateChange
 
@@ -57,3 +58,9 @@ def expected_starts(change: StateChange, call: Call, request: TryJob, given: Giv
         job = replace(job, spec=replace(job.spec, hold=False))  # when would it start, once released
     question = ExpectedStarts(queue_input(change.state, job), tuple(asks), job.request.spread_note)
     return Inquiry(call.id, given(change.now), question)
+
+
+def whole_pass(change: StateChange, call: Call, given: Given) -> Inquiry:
+    """`gctl snapshot`: it shows everybody's jobs, so it is for administrators."""
+    admin_only(change.state, call)
+    return Inquiry(call.id, given(change.now), WholePass())

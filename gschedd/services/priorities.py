@@ -1,4 +1,4 @@
-"""What the places in the queue are made of, job by job, for people: of the twin of what a pass computes in columns."""
+"""What the places in the queue are made of, job by job, for people."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def weights_by_name(weights: Weights) -> dict[str, int]:
 
 
 def _priority(job: QueueInput, factors: JobFactors, user: str) -> Priority:
-    """Factors in thousandths, what they add in whole parts of a weight."""
-    whole = {name: added // UNIT for name, added in factors.added.items()}
+    added = {name: value // UNIT for name, value in factors.added.items()}
     return Priority(
         job=job.job,
         user=user,
@@ -46,10 +45,10 @@ def _priority(job: QueueInput, factors: JobFactors, user: str) -> Priority:
         partition_factor=factors.partition,
         size=factors.size,
         nice=job.factors.nice,
+        weighted_age=added["age"],
+        weighted_fair_share=added["fair_share"],
+        weighted_qos=added["qos"],
+        weighted_partition=added["partition"],
+        weighted_size=added["size"],
         total=factors.total // UNIT,
-        weighted_age=whole["age"],
-        weighted_fair_share=whole["fair_share"],
-        weighted_qos=whole["qos"],
-        weighted_partition=whole["partition"],
-        weighted_size=whole["size"],
     )
