@@ -29,7 +29,7 @@ from gschedd.fleet.sessions import Fleet
 from gschedd.gate import Gate
 from gschedd.loop import Controller, Outlets
 from gschedd.machine import Machine
-from gschedd.planner import Planner
+from gschedd.planner import DeskLike, Planner
 from gschedd.rpc.dispatch import Caller, Dispatcher
 from gschedd.rpc.inquirer import Inquirer
 from gschedd.rpc.server import UserServer
@@ -37,8 +37,6 @@ from gschedd.services.topology import problems
 from gschedd.store.retention import Kept
 from gschedd.store.sql import SqlStore
 from gschedd.store.writer import Fatal, Unconfirmed, Writer, WriterSaid, Written
-
-Decide = Callable[[PassInput], Plan]
 
 _USER_SOCKET_MODE: Final = (
     0o666  # who connects is proved by the kernel; a local cluster's is in a directory of mode 0700
@@ -79,11 +77,11 @@ class Daemon:
         self._arrivals = 0  # of agents, since the topology was last looked at
         self._odd: frozenset[str] = frozenset()  # what of the topology was in the log last
 
-    async def serve(self, decide: Decide, ready: Callable[[Address], None]) -> None:
+    async def serve(self, desk: DeskLike, ready: Callable[[Address], None]) -> None:
         """Serve until `controller.stop`; raise what ended it otherwise. `ready` is called when all listens."""
         loop = asyncio.get_running_loop()
         writer = Writer(self.store, lambda said: loop.call_soon_threadsafe(self._writer_said, said))
-        planner = Planner(self.controller.pass_input, decide, self.controller.planned)
+        planner = Planner(self.controller.pass_log, desk, self.controller.planned)
         inquirer = Inquirer(decide, self.dispatcher.answered)
         self.controller.connect(
             Outlets(
@@ -212,11 +210,18 @@ def build(settings: Settings, clock: Clock) -> Daemon:
 
 
 def decide(given: PassInput) -> Plan:
-    """One pass, in the planner's thread."""
-    from gschedd.core.board import build_snapshot
+    """One pass over whole values, for whoever asks what would be."""
+    from gschedd.core.board import snapshot_of
     from gschedd.core.plan import plan  # numba is loaded here, after its cache was set up
 
-    return plan(build_snapshot(given.nodes, given.holds, given.queue), given.policy, given.now)
+    return plan(snapshot_of(given), given.policy, given.now)
+
+
+def make_desk() -> DeskLike:
+    """The planner's."""
+    from gschedd.core.desk import Desk
+
+    return Desk()
 
 
 def listen_tcp(address: str) -> socket.socket:

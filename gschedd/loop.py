@@ -36,7 +36,7 @@ from gsched.protocol.messages import (
     TryJob,
 )
 from gsched.values.ids import BatchNo, JobId
-from gschedd.core.inputs import PassInput, Plan
+from gschedd.core.inputs import PassLog, Plan
 from gschedd.events import (
     AgentArrived,
     AgentLeft,
@@ -81,7 +81,7 @@ class MachineLike(Protocol):
 
     def handle(self, event: Event, now: Now) -> Outcome: ...
 
-    def pass_input(self, now: Now) -> PassInput: ...
+    def pass_log(self, now: Now) -> PassLog: ...
 
 
 class Outlets(Struct, frozen=True):
@@ -159,8 +159,8 @@ class Controller:
         else:
             self.feed(Planned(plan))
 
-    def pass_input(self) -> PassInput:
-        return self._machine.pass_input(self._clock.now())
+    def pass_log(self) -> PassLog:
+        return self._machine.pass_log(self._clock.now())
 
     def written(self, number: BatchNo) -> None:
         """The batch is durable."""

@@ -36,7 +36,7 @@ from gsched.protocol.messages import (
     UserRequest,
 )
 from gsched.values.ids import Instant, JobId
-from gschedd.core.inputs import PassInput
+from gschedd.core.inputs import PassInput, PassLog
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Inquiry, Outcome, Planned, Reply, Tick
 from gschedd.lifecycle.changes import Loaded
 from gschedd.services import (
@@ -73,8 +73,12 @@ class Machine:
         return self.state.next_job_id
 
     def pass_input(self, now: Now) -> PassInput:
-        """What the planner is given."""
+        """All that a pass would be given now."""
         return planning.pass_input(self.state, now)
+
+    def pass_log(self, now: Now) -> PassLog:
+        """What the one planner is given, who replays it: all that has changed since the last call."""
+        return planning.pass_log(self.state, now)
 
     def handle(self, event: Event, now: Now) -> Outcome:
         """Take one event. Errors of users become replies; anything else that is raised is our bug."""

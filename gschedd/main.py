@@ -25,7 +25,7 @@ from gsched.config.fabric import with_topology
 from gsched.config.load import load
 from gsched.errors import BadConfig
 from gsched.log_stream import log_stream
-from gschedd.build import Address, Daemon, build, decide
+from gschedd.build import Address, Daemon, build, make_desk
 from gschedd.kernel_cache import use_kernel_cache
 
 _SWITCH_S: Final = 0.0005  # the writer waits so long for the interpreter after each statement, if the loop is busy
@@ -80,7 +80,7 @@ async def _serve(daemon: Daemon) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.controller.stop)
-    await daemon.serve(decide, _ready)
+    await daemon.serve(make_desk(), _ready)
 
 
 def _ready(address: Address) -> None:

@@ -80,6 +80,15 @@ class Presence:
         self.foreign: set[RunKey] = set()  # runs it has and should not: being purged
 
 
+class Unseen:
+    """What has changed since a planner was last told, by name: it is told how each is then."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[NodeName, None] = {}
+        self.runs: dict[RunKey, None] = {}
+        self.jobs: dict[JobId, None] = {}
+
+
 class State:
     """Everything in memory."""
 
@@ -89,6 +98,7 @@ class State:
         self.term = loaded.term
         self.next_job_id = loaded.next_job_id
         self.started = now
+        self.unseen = Unseen()
         self.jobs: dict[JobId, Job] = {job.id: job for job in loaded.jobs}
         self.job_order: list[JobId] = sorted(self.jobs)  # ids only grow: new ones go to the end
         self.pending: list[JobId] = []  # in the queue's order: by id
@@ -102,11 +112,14 @@ class State:
         self.job_runs: dict[JobId, list[RunKey]] = {}  # live ones
         self.steps: dict[tuple[RunKey, int], Step] = {}  # unfinished steps of live runs
         self.nodes: dict[NodeName, Node] = {node.name: node for node in loaded.nodes}
+        self.unseen.nodes.update(dict.fromkeys(self.nodes))
         self.steps.update({(RunKey(s.job, s.run), s.id): s for s in loaded.steps})
         self.use: dict[NodeName, Use] = {name: Use() for name in self.nodes}
         self.presence: dict[NodeName, Presence] = {name: Presence(now.boot) for name in self.nodes}
         self.sessions: dict[int, NodeName] = {}
-        self.node_inputs: tuple[NodeInput, ...] | None = None  # as last made; None = a node has changed since
+        self.node_input: dict[NodeName, NodeInput] = {}  # as last made; one that has changed since is not there
+        self.node_inputs: tuple[NodeInput, ...] | None = None  # all of them, if they are all there
+        self.node_order: tuple[NodeName, ...] = ()
         self.possible_on: tuple[NodeInput, ...] = ()  # the nodes for which `possible` counts
         self.possible: set[Request] = set()  # requests that these nodes could hold, were they empty
         self.reservations: dict[str, Reservation] = {r.name: r for r in loaded.reservations}  # not closed
@@ -135,11 +148,13 @@ class State:
 
     def back_off(self, job: JobId, wait_ms: int, avoid_ms: int, boot: int) -> None:
         """Let a job wait before its next launch, and keep off the nodes where it failed."""
+        self.unseen.jobs[job] = None
         self.backing_off[job] = boot + wait_ms
         self.avoiding[job] = boot + avoid_ms
 
     def _file(self, job: Job, boot: int) -> None:
         """Keep the indices of jobs right. A finished job's age is measured here: the wall clock may step."""
+        self.unseen.jobs[job.id] = None
         if job.state == "PENDING":
             at = bisect_left(self.pending, job.id)
             if at == len(self.pending) or self.pending[at] != job.id:
@@ -156,6 +171,7 @@ class State:
 
     def _hold(self, run: Run) -> None:
         """Enter a live run (from the store, or new)."""
+        self.run_changed(run.key)
         self.runs[run.key] = run
         self.job_runs.setdefault(run.job, []).append(run.key)
         for index, part in enumerate(run.parts):
@@ -176,6 +192,24 @@ class State:
             del self.answer_ages[key]
             del self.answers[key]
 
+    # --- what the planner is to be told
+
+    def node_changed(self, name: NodeName) -> None:
+        """What the node is, or whether it may take something new, may be another."""
+        self.unseen.nodes[name] = None
+        self.node_input.pop(name, None)
+        self.node_inputs = None
+
+    def run_changed(self, key: RunKey) -> None:
+        """What the run holds, or whether it bars its job from starting again, may be another."""
+        self.unseen.runs[key] = None
+        self.unseen.jobs[key.job] = None
+
+    def take_unseen(self) -> Unseen:
+        """All that has changed since the last call; at first everything."""
+        unseen, self.unseen = self.unseen, Unseen()
+        return unseen
+
     # --- looking
 
     def all_later(self, late_ms: int) -> None:
@@ -193,6 +227,7 @@ class State:
         for waits in (self.backing_off, self.avoiding):
             for job in [job for job, at in waits.items() if at <= boot]:
                 del waits[job]
+                self.unseen.jobs[job] = None
                 due = True
         return due
 
@@ -271,6 +306,7 @@ class StateChange:
             if before.phase is not NodePhase.CLEAN and after.phase is NodePhase.CLEAN:
                 state.use[after.share.node].drop(run.key, after.share)
         state.runs[run.key] = run
+        state.run_changed(run.key)
         if run.started is not None:
             state.run_clock.setdefault(run.key, self.now.boot)
         if run.closed:
@@ -293,7 +329,7 @@ class StateChange:
     def put_node(self, node: Node) -> None:
         state = self.state
         state.nodes[node.name] = node
-        state.node_inputs = None
+        state.node_changed(node.name)
         state.use.setdefault(node.name, Use())
         state.presence.setdefault(node.name, Presence(self.now.boot))
         self.outcome.changes.append(PutNode(node))

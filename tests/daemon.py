@@ -20,7 +20,8 @@ from gsched.config.settings import ClusterSettings, ControllerSettings, Settings
 from gsched.protocol.messages import SubmitJob
 from gsched.values.job import JobPayload, JobSpec
 from gschedd.build import Address, Daemon, build
-from gschedd.core.inputs import PassInput, Plan
+from gschedd.core.inputs import PassLog, Plan
+from gschedd.planner import DeskLike
 from tests.waiting import until
 
 
@@ -39,18 +40,25 @@ def submission(name: str = "job", request_id: str = "") -> SubmitJob:
     return SubmitJob(spec, JobPayload(script=b"#!/bin/sh\ntrue\n"), request_id or new_request_id())
 
 
-def no_plan(given: PassInput) -> Plan:  # noqa: ARG001  a planner that never starts anything
-    return Plan()
+class NoPlan:
+    """A planner's desk that never starts anything."""
+
+    def replay(self, log: PassLog) -> None:
+        """All the same to it."""
+
+    def decide(self, log: PassLog) -> Plan:
+        self.replay(log)
+        return Plan()
 
 
 class InThread:
     """The wired controller with its own event loop in a thread; `daemon` is there to look at."""
 
-    def __init__(self, settings: Settings, decide: Callable[[PassInput], Plan] = no_plan) -> None:
+    def __init__(self, settings: Settings, desk: DeskLike | None = None) -> None:
         self.daemon: Daemon = build(settings, SystemClock())
         self.error: BaseException | None = None
         self.address: Address | None = None
-        self._decide = decide
+        self._desk: DeskLike = desk or NoPlan()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._work)
 
@@ -79,7 +87,7 @@ class InThread:
         async def serve() -> None:
             self._loop = asyncio.get_running_loop()
             try:
-                await self.daemon.serve(self._decide, self._ready)
+                await self.daemon.serve(self._desk, self._ready)
             finally:
                 await asyncio.sleep(0.02)  # the loop's own transports end a few turns after their protocols
 

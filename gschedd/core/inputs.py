@@ -153,6 +153,7 @@ class Policy(Struct, frozen=True):
 class Start(Struct, frozen=True):
     job: JobId
     shares: tuple[NodeShare, ...]  # in rank order; `port` is 0 here, given at commit
+    in_order: bool = False  # no job above it waits: it passes none
 
 
 class PlannedStart(Struct, frozen=True):

@@ -60,7 +60,7 @@ def arrive(change: StateChange, session: int, certified: NodeName, hello: AgentH
     presence = state.presence[name]
     presence.session, presence.heard, presence.next_seq = session, change.now.boot, 1
     presence.reconciled = True
-    state.node_inputs = None
+    state.node_changed(name)
     state.sessions[session] = name
     _compare(change, hello)
     change.touched.pop(name, None)
@@ -263,7 +263,7 @@ def gone(change: StateChange, session: int) -> None:
     if name is not None:
         presence = change.state.presence[name]
         presence.session = None
-        change.state.node_inputs = None
+        change.state.node_changed(name)
 
 
 # --- time

@@ -12,10 +12,14 @@ from gsched.values.run import NodePhase, NodeShare, Run
 from gsched.values.states import JobState, Reason
 from gschedd.core.inputs import (
     Availability,
+    BoardChange,
     Factors,
+    HoldGone,
     HoldInput,
+    JobGone,
     NodeInput,
     PassInput,
+    PassLog,
     Plan,
     Policy,
     QueueInput,
@@ -25,25 +29,30 @@ from gschedd.core.inputs import (
 from gschedd.services import reservations, runs
 from gschedd.state import State, StateChange
 
-_KILL_MS = 60_000  # a run that should be over counts as held for so long from now
-
 
 def node_inputs(state: State) -> tuple[NodeInput, ...]:
-    """Every known node, in the order of their names; made anew only when one has changed."""
+    """Every known node, in the order of their names; only those that have changed are made anew."""
     if state.node_inputs is None:
-        layout = state.layout
-        state.node_inputs = tuple(
-            NodeInput(
-                name=name,
-                inventory=node.inventory,
-                partitions=layout.partitions_of(name),
-                features=layout.features_of(name),
-                switches=layout.domains_of(name),
-                availability=_availability(state, name),
-            )
-            for name, node in sorted(state.nodes.items(), key=lambda item: natural(item[0]))
-        )
+        if len(state.node_order) != len(state.nodes):  # a known node is never forgotten
+            state.node_order = tuple(sorted(state.nodes, key=natural))
+        state.node_inputs = tuple(node_input(state, name) for name in state.node_order)
     return state.node_inputs
+
+
+def node_input(state: State, name: NodeName) -> NodeInput:
+    """What a pass is told of a node."""
+    made = state.node_input.get(name)
+    if made is None:
+        layout = state.layout
+        made = state.node_input[name] = NodeInput(
+            name=name,
+            inventory=state.nodes[name].inventory,
+            partitions=layout.partitions_of(name),
+            features=layout.features_of(name),
+            switches=layout.domains_of(name),
+            availability=_availability(state, name),
+        )
+    return made
 
 
 def _availability(state: State, name: NodeName) -> Availability:
@@ -54,15 +63,36 @@ def _availability(state: State, name: NodeName) -> Availability:
 
 def pass_input(state: State, now: Now) -> PassInput:
     """The whole input of one pass."""
-    at = Instant(now.wall)
     return PassInput(
         nodes=node_inputs(state),
-        holds=tuple(_hold(run, at) for run in state.runs.values()),
+        holds=tuple(_hold(run) for run in state.runs.values()),
         queue=_queue(state),
         policy=_policy(state, now),
-        now=at,
+        now=Instant(now.wall),
         levels=state.layout.levels,
         reservations=reservations.inputs(state),
+        planned=tuple(state.planned.values()),
+    )
+
+
+def pass_log(state: State, now: Now) -> PassLog:
+    """The input of one pass for whoever was told all that changed before; what has changed since is then forgotten."""
+    unseen = state.take_unseen()
+    changes: list[BoardChange] = [node_input(state, name) for name in unseen.nodes]
+    for key in unseen.runs:
+        run = state.runs.get(key)
+        changes.append(HoldGone(key) if run is None else _hold(run))
+    for job_id in unseen.jobs:
+        job = state.jobs.get(job_id)
+        waits = job is not None and may_start(state, job)
+        changes.append(queue_input(state, job) if job is not None and waits else JobGone(job_id))
+    return PassLog(
+        changes=tuple(changes),
+        policy=_policy(state, now),
+        now=Instant(now.wall),
+        levels=state.layout.levels,
+        reservations=reservations.inputs(state),
+        planned=tuple(state.planned.values()),
     )
 
 
@@ -76,14 +106,15 @@ def _policy(state: State, now: Now) -> Policy:
     )
 
 
-def _hold(run: Run, at: Instant) -> HoldInput:
+def _hold(run: Run) -> HoldInput:
+    """What a pass is told of a live run. An end that was decided has passed: nobody knows when it will be clean."""
     shares = tuple(part.share for part in run.parts if part.phase is not NodePhase.CLEAN)
     end: Instant | None = None
     if run.outcome is not None:
-        end = Instant(at + _KILL_MS)
+        end = run.ended or run.created
     elif run.time_limit_s:
         end = Instant((run.started or run.created) + 1000 * run.time_limit_s)
-    return HoldInput(run.key, shares, end)
+    return HoldInput(run.key, shares, end, started=run.started)
 
 
 def _queue(state: State) -> tuple[QueueInput, ...]:
@@ -115,18 +146,30 @@ def may_start(state: State, job: Job) -> bool:
 
 
 def take_plan(change: StateChange, plan: Plan) -> None:
-    """Carry out what still fits, in plan order. After the first that does not, the rest waits for the next pass."""
+    """Carry out what still fits, in plan order, each start whole or not at all.
+
+    After the first that is dropped, those that would pass a job which waits are left for the next pass.
+    """
     state = change.state
     state.waits = {wait.job: wait for wait in plan.waits if _waits(state, wait.job)}
     state.planned = {start.job: start for start in plan.planned if _waits(state, start.job)}
+    dropped = False
     for start in plan.starts:
         job = state.jobs.get(start.job)
         if job is None or not may_start(state, job):
             continue
-        if not _still_fits(state, start) or reservations.in_the_way(state, job, start.shares, change.at):
-            change.ask_plan()
-            return
-        runs.allocate(change, job, start)
+        if dropped and not start.in_order:
+            continue
+        if (
+            _is_what_was_asked(job, start)
+            and _still_fits(state, start)
+            and not reservations.in_the_way(state, job, start.shares, change.at)
+        ):
+            runs.allocate(change, job, start)
+        else:
+            dropped = True
+    if dropped:
+        change.ask_plan()
 
 
 def _waits(state: State, job_id: JobId) -> bool:
@@ -136,6 +179,19 @@ def _waits(state: State, job_id: JobId) -> bool:
 
 def _still_fits(state: State, start: Start) -> bool:
     return all(_share_fits(state, share) for share in start.shares)
+
+
+def _is_what_was_asked(job: Job, start: Start) -> bool:
+    """Whether the start is one for the job as it is now: its request may be another than the one that was planned."""
+    request, names = job.request, {share.node for share in start.shares}
+    most = max(request.nodes_max, len(set(request.nodelist)))
+    return (
+        request.nodes_min <= len(names) <= most
+        and names.issuperset(request.nodelist)
+        and names.isdisjoint(request.exclude)
+        and all(share.cpus == request.need.cpus for share in start.shares)
+        and all(share.gpus.bit_count() == request.need.gpus or request.need.mig_profile for share in start.shares)
+    )
 
 
 def _share_fits(state: State, share: NodeShare) -> bool:

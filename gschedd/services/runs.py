@@ -88,7 +88,7 @@ def on_report(change: StateChange, node: NodeName, report: RunReport) -> None:
     if index is None:  # over here and closed, or never ours: nothing to change
         if report.phase is NodePhase.CLEAN:
             state.presence[node].foreign.discard(report.key)
-            state.node_inputs = None
+            state.node_changed(node)
             change.ask_plan()
         return
     run = state.runs[report.key]

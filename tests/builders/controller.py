@@ -14,8 +14,7 @@ from gsched.values.job import Job, JobPayload, JobSpec
 from gsched.values.node import Gpu, Inventory
 from gsched.values.run import NodePhase, Run, WantedPhase
 from gschedd.build import decide
-from gschedd.core.board import build_snapshot
-from gschedd.core.plan import plan
+from gschedd.core.desk import Desk
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Tick
 from gschedd.lifecycle.changes import Loaded
 from gschedd.machine import Machine
@@ -43,6 +42,7 @@ class Controller:
         self.settings = settings or Settings(cluster=ClusterSettings(name="test"))
         start = loaded or Loaded(term=Term(1), batch=BatchNo(0), next_job_id=JobId(1))
         self.machine = Machine(self.settings, start, self.now, b"secret", b"CA")
+        self.desk = Desk()
         self.told: dict[str, list[WantedRun]] = {}  # what each node was told, in order
         self._calls = 0
         self._requests = 0
@@ -110,9 +110,7 @@ class Controller:
 
     def plan(self) -> None:
         """One pass, carried out."""
-        given = self.machine.pass_input(self.now)
-        decided = plan(build_snapshot(given.nodes, given.holds, given.queue), given.policy, given.now)
-        self.feed(Planned(decided))
+        self.feed(Planned(self.desk.decide(self.machine.pass_log(self.now))))
 
     def job(self, job: int) -> Job:
         return self.machine.state.jobs[JobId(job)]

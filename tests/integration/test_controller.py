@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -20,10 +21,10 @@ from gsched.protocol.hello import Hello
 from gsched.protocol.messages import Accounting, CancelJobs, JobPage, ListJobs, Ping, ShowJob, Submitted, UserReply
 from gsched.values.ids import JobId
 from gsched.values.states import JobState
-from gschedd.core.inputs import PassInput, Plan
+from gschedd.core.inputs import PassLog, Plan, QueueInput
 from gschedd.store.journal import StoreRefused, StoreUnavailable
 from gschedd.store.sql import SqlStore
-from tests.daemon import InThread, client, no_plan, settings_in, submission
+from tests.daemon import InThread, NoPlan, client, settings_in, submission
 from tests.waiting import until
 
 
@@ -236,10 +237,11 @@ def test_a_bug_in_the_machine_ends_the_daemon(short_dir: Path) -> None:
 
 
 def test_a_bug_in_a_pass_ends_the_daemon(short_dir: Path) -> None:
-    def decide(given: PassInput) -> Plan:
-        raise RuntimeError(f"a bug in a pass over {len(given.queue)} jobs")
+    class Broken(NoPlan):
+        def decide(self, log: PassLog) -> Plan:
+            raise RuntimeError(f"a bug in a pass after {len(log.changes)} changes")
 
-    running = InThread(settings_in(short_dir), decide)
+    running = InThread(settings_in(short_dir), Broken())
     with running:
         assert isinstance(running.ended(), RuntimeError)
 
@@ -258,7 +260,7 @@ def test_a_port_that_is_taken_is_named(short_dir: Path) -> None:
         controller = type(settings.controller)(
             socket=settings.controller.socket, listen=address, state_dir=settings.controller.state_dir
         )
-        running = InThread(type(settings)(cluster=settings.cluster, controller=controller), no_plan)
+        running = InThread(type(settings)(cluster=settings.cluster, controller=controller))
         with running:
             error = running.ended()
     assert isinstance(error, Conflict)
@@ -267,19 +269,22 @@ def test_a_port_that_is_taken_is_named(short_dir: Path) -> None:
 
 
 def test_passes_follow_one_another_and_never_overlap(short_dir: Path) -> None:
-    running_now, most, passes = [0], [0], [0]
+    class Slow(NoPlan):
+        running = most = 0
+        jobs: ClassVar[set[int]] = set()
 
-    def decide(given: PassInput) -> Plan:
-        running_now[0] += 1
-        most[0] = max(most[0], running_now[0])
-        threading.Event().wait(0.02)  # a pass takes its time
-        running_now[0] -= 1
-        passes[0] = max(passes[0], len(given.queue))
-        return Plan()
+        def decide(self, log: PassLog) -> Plan:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            threading.Event().wait(0.02)  # a pass takes its time
+            self.running -= 1
+            self.jobs.update(change.job for change in log.changes if isinstance(change, QueueInput))
+            return Plan()
 
-    with InThread(settings_in(short_dir), decide) as running, client(short_dir) as c:
+    slow = Slow()
+    with InThread(settings_in(short_dir), slow) as running, client(short_dir) as c:
         for _ in range(20):
             c.call(submission())
-        until(lambda: passes[0] == 20, what="a pass over all jobs")
-        assert most[0] == 1
+        until(lambda: len(slow.jobs) == 20, what="passes that were told of all jobs")
+        assert slow.most == 1
         assert running.daemon.controller.vitals.events > 20

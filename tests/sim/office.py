@@ -8,8 +8,8 @@ from random import Random
 from gsched.clock import Now
 from gsched.config.settings import Settings
 from gsched.values.ids import Instant
-from gschedd.core.board import build_snapshot
-from gschedd.core.plan import plan
+from gschedd.build import decide
+from gschedd.core.desk import Desk
 from gschedd.events import Event, Outcome, Planned, Tick
 from gschedd.gate import Gate
 from gschedd.lifecycle.changes import Batch
@@ -48,6 +48,7 @@ class Office:
         self.stalled: list[Event] | None = None  # what arrived while the loop stands still
         self.in_flight: Batch | None = None  # with the writer; a crash may come before or after it is durable
         self._planning = self._plan_asked = False
+        self._desk = Desk()
 
     def feed(self, event: Event) -> None:
         """One event for the machine; the outcome goes through the gate."""
@@ -106,8 +107,10 @@ class Office:
         if self._planning or not self._plan_asked:
             return
         self._planning, self._plan_asked = True, False
-        given = self.machine.pass_input(self._now())
-        decided = plan(build_snapshot(given.nodes, given.holds, given.queue), given.policy, given.now)
+        now = self._now()
+        whole = self.machine.pass_input(now)
+        decided = self._desk.decide(self.machine.pass_log(now))
+        assert decided == decide(whole), "a board that was told of each change gives another plan than a fresh one"
 
         def planned() -> None:
             if self.alive:
