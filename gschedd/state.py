@@ -205,6 +205,11 @@ class State:
         self.unseen.runs[key] = None
         self.unseen.jobs[key.job] = None
 
+    def reservation_changed(self, name: str) -> None:
+        """A reservation came or went: the pending jobs that run inside it may start, or may not any more."""
+        inside = (job for job in self.pending if self.jobs[job].request.reservation == name)
+        self.unseen.jobs.update(dict.fromkeys(inside))
+
     def take_unseen(self) -> Unseen:
         """All that has changed since the last call; at first everything."""
         unseen, self.unseen = self.unseen, Unseen()
@@ -338,6 +343,7 @@ class StateChange:
         """Enter a reservation, or take out one that is closed."""
         state = self.state
         state.reservations_begun.discard(reservation.name)
+        state.reservation_changed(reservation.name)
         if reservation.closed is None:
             state.reservations[reservation.name] = reservation
         else:

@@ -15,6 +15,7 @@ from gsched.values.node import Gpu, Inventory
 from gsched.values.run import NodePhase, Run, WantedPhase
 from gschedd.build import decide
 from gschedd.core.desk import Desk
+from gschedd.core.inputs import Plan
 from gschedd.events import AgentArrived, AgentLeft, AgentSaid, Call, Event, Outcome, Planned, Tick
 from gschedd.lifecycle.changes import Loaded
 from gschedd.machine import Machine
@@ -110,7 +111,14 @@ class Controller:
 
     def plan(self) -> None:
         """One pass, carried out."""
-        self.feed(Planned(self.desk.decide(self.machine.pass_log(self.now))))
+        self.feed(Planned(self.decided()))
+
+    def decided(self) -> Plan:
+        """What one pass decides; the same that a fresh board makes of the whole input."""
+        whole = self.machine.pass_input(self.now)
+        plan = self.desk.decide(self.machine.pass_log(self.now))
+        assert plan == decide(whole)
+        return plan
 
     def job(self, job: int) -> Job:
         return self.machine.state.jobs[JobId(job)]
