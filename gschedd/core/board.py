@@ -31,7 +31,7 @@ from gschedd.core.inputs import (
     ReservationInput,
 )
 from gschedd.core.jobs import Jobs
-from gschedd.core.kernels.arrays import NodeArrays, RunArrays
+from gschedd.core.kernels.arrays import Int64s, NodeArrays, RunArrays
 from gschedd.core.node_columns import NodeColumns
 from gschedd.core.snapshot import Snapshot
 
@@ -140,7 +140,12 @@ class Board:
             accounts=self._accounts,
             counters=self._counters,
             planned=self._planned,
+            groups=self._groups(),
         )
+
+    def _groups(self) -> tuple[tuple[str, Int64s], ...]:
+        names = sorted({group for account in self._accounts for group, _ in account.guarantee})
+        return tuple((name, self._nodes.usable_row((name, 0))) for name in names)
 
     def _node_arrays(self, shares: RunArrays) -> NodeArrays:
         """What is free is what the runs leave: nothing that could drift is kept."""

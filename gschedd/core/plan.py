@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gsched.values.ids import Instant, JobId
 from gsched.values.run import NodeShare
 from gsched.values.states import Reason
@@ -25,6 +27,7 @@ from gschedd.core.kernels.arrays import (
 )
 from gschedd.core.kernels.walk import walk_nb
 from gschedd.core.order import ordered
+from gschedd.core.preempt import preempt
 from gschedd.core.snapshot import Snapshot
 from gschedd.core.words import wait_for
 from gschedd.core.workspace import make_workspace
@@ -36,7 +39,11 @@ def plan(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
     work = make_workspace(snapshot, policy, now)
     blocked_from = walk_nb(*work, now, policy.kill_time_s * 1000, policy.planned_starts, policy.strict_order)
     decided = snapshot.queue.job.size if blocked_from < 0 else blocked_from + 1
-    return as_plan(snapshot, _decisions(work.out, work.shares, decided), blocked_from)
+    walked = as_plan(snapshot, _decisions(work.out, work.shares, decided), blocked_from)
+    if not snapshot.queue.preempts.any():
+        return walked
+    preemptions, claims = preempt(snapshot, work, policy, now)
+    return replace(walked, preemptions=preemptions, claims=claims)
 
 
 class Decision(NamedTuple):

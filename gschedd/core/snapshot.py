@@ -11,6 +11,7 @@ from gschedd.core.kernels.arrays import (
     ClassArrays,
     FactorArrays,
     HoldArrays,
+    Int64s,
     Links,
     NodeArrays,
     QueueArrays,
@@ -43,3 +44,4 @@ class Snapshot(Struct, frozen=True):
     accounts: tuple[AccountInput, ...] = ()
     counters: tuple[CounterInput, ...] = ()
     planned: tuple[PlannedStart, ...] = ()  # of the last pass
+    groups: tuple[tuple[str, Int64s], ...] = ()  # of models that accounts have guarantees for: each node's GPUs of it

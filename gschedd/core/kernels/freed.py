@@ -136,8 +136,10 @@ ASK_SIZE: Final = 25
 
 
 @kernel
-def place_fits_nb(s: Search, n: int) -> int:
-    """1 if node n holds a member through the window, once what is let go is gone; kept whole: what is planned there.
+def free_gpus_nb(s: Search, n: int) -> int:
+    """Mask of the GPUs free for a member on node n through the window, once what is let go is gone; -1 = none fits.
+
+    What is planned there is kept whole.
 
     Runs only give back, so cores and memory are least now and where something planned begins.
     """
@@ -164,11 +166,11 @@ def place_fits_nb(s: Search, n: int) -> int:
                     memory -= ahead[AHEAD_MEMORY, row]
             row = ahead[AHEAD_LINK, row]
         if cores < 0 or memory < 0 or popcount_nb(gpus) < s.ask[ASK_GPUS]:
-            return 0
+            return -1
         while after >= 0 and not _counts_nb(s, after):
             after = ahead[AHEAD_LINK, after]
         if after < 0:
-            return 1
+            return int(gpus)
         t = max(ahead[AHEAD_START, after], now)
         after = ahead[AHEAD_LINK, after]
 
@@ -199,7 +201,7 @@ def flip_nb(s: Search, u: int) -> None:
         s.held[HELD_END, parts[PART_HELD, p]] = ask[ASK_NOW] if sign > 0 else parts[PART_ENDS, p]
         n = parts[PART_NODE, p]
         if first <= n < last and places[PLACE_OPEN, n] and (places[PLACE_FITS, n] == 0) == (sign > 0):
-            more = place_fits_nb(s, n) - places[PLACE_FITS, n]
+            more = (1 if free_gpus_nb(s, n) >= 0 else 0) - places[PLACE_FITS, n]
             places[PLACE_FITS, n] += more
             ask[ASK_FITS] += more
             ask[ASK_MUST] += more * places[PLACE_MUST, n]

@@ -78,8 +78,8 @@ from gschedd.core.kernels.freed import (
     Search,
     enough_nb,
     flip_nb,
+    free_gpus_nb,
     loss_allowed_nb,
-    place_fits_nb,
     run_allowed_nb,
 )
 from gschedd.core.kernels.room import memory_need_nb
@@ -111,7 +111,7 @@ def look_nb(s: Search, nodes: Grid, tree: Tree, classes: Classes, c: int, level:
         places[PLACE_DOMAIN, n] = d
         for lower in range(tree.domains.shape[0]):
             places[PLACE_LEVELS + lower, n] = tree.domain[lower, n]
-        places[PLACE_FITS, n] = place_fits_nb(s, n) if places[PLACE_OPEN, n] else 0
+        places[PLACE_FITS, n] = 1 if places[PLACE_OPEN, n] and free_gpus_nb(s, n) >= 0 else 0
         places[PLACE_FITS_NOW, d] += places[PLACE_FITS, n]
         places[PLACE_MUST_NOW, d] += places[PLACE_FITS, n] * places[PLACE_MUST, n]
 
@@ -126,7 +126,7 @@ def find_victims_nb(s: Search) -> bool:
     ask = s.ask
     ask[BEST_FOUND], ask[ASK_BOUND] = 0, NO_RANK
     for d in range(ask[ASK_DOMAINS]):
-        _turn_to_nb(s, d)
+        turn_to_nb(s, d)
         if enough_nb(s):
             note_nb(s)
     while not ask[BEST_FOUND]:
@@ -134,13 +134,13 @@ def find_victims_nb(s: Search) -> bool:
             return False
         _cut_nb(s)
         for d in range(ask[ASK_DOMAINS]):
-            _turn_to_nb(s, d)
+            turn_to_nb(s, d)
             _search_domain_nb(s)
     return True
 
 
 @kernel
-def _turn_to_nb(s: Search, d: int) -> None:
+def turn_to_nb(s: Search, d: int) -> None:
     """Take domain d in hand. Nobody is let go."""
     places, ask = s.places, s.ask
     ask[ASK_DOMAIN] = d
