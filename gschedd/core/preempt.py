@@ -76,7 +76,7 @@ def preempt(
     jobs = [j for j in _looking(snapshot, work) if int(snapshot.queue.job[j]) not in claimed]
     if not jobs or policy.preemptors < 1:
         return (), ()
-    stage = _Stage(snapshot, work, policy, now)
+    stage = Stage(snapshot, work, policy, now)
     failed = _Failed()
     tries = 0
     for j in jobs:
@@ -107,15 +107,15 @@ class _Failed:
     def __init__(self) -> None:
         self._seen: dict[tuple[int, ...], list[tuple[int, int]]] = {}
 
-    def covers(self, stage: _Stage, j: int) -> bool:
+    def covers(self, stage: Stage, j: int) -> bool:
         least, limit = stage.size_of(j)
         return any(least >= small and limit >= short for small, short in self._seen.get(stage.shape_of(j), ()))
 
-    def note(self, stage: _Stage, j: int) -> None:
+    def note(self, stage: Stage, j: int) -> None:
         self._seen.setdefault(stage.shape_of(j), []).append(stage.size_of(j))
 
 
-class _Stage:
+class Stage:
     """The arrays of one pass's searches. What the walk used is left as it was."""
 
     def __init__(self, snapshot: Snapshot, work: Workspace, policy: Policy, now: Instant) -> None:
@@ -132,8 +132,8 @@ class _Stage:
         self._numbers = np.array([self._accounts.number.get(n, -1) for n in (*snapshot.account_names, "")])
         runs = runs_of(snapshot.holds, snapshot.account_names, self._accounts, now)
         ahead = _ahead(snapshot, work)
-        self._search = make_search(runs, snapshot.runs, held, ahead, self._accounts, self._groups, work.tree, now)
-        self._gone = np.zeros(self._search.units.shape[1], dtype=np.bool_)
+        self.search = make_search(runs, snapshot.runs, held, ahead, self._accounts, self._groups, work.tree, now)
+        self._gone = np.zeros(self.search.units.shape[1], dtype=np.bool_)
         self.preemptions: list[Preemption] = []
         self.claims: list[ClaimInput] = []
         if self._groups.size:
@@ -152,7 +152,7 @@ class _Stage:
 
     def find(self, j: int) -> bool:
         """Search for job j; True if it fits once the units in UNIT_BEST have gone."""
-        s, work, queue = self._search, self._work, self._snapshot.queue
+        s, work, queue = self.search, self._work, self._snapshot.queue
         c, limit = int(queue.cls[j]), int(queue.limit[j])
         close = FOREVER if limit >= SOMEDAY else self._now + limit
         s.ask[ASK_NOW], s.ask[ASK_CLOSE], s.ask[ASK_ROW], s.ask[ASK_WORK] = self._now, close, j, WORK
@@ -165,7 +165,7 @@ class _Stage:
 
     def keep(self, j: int) -> None:
         """Record what was found for job j, and take its room out of what later jobs see."""
-        s, work, snapshot = self._search, self._work, self._snapshot
+        s, work, snapshot = self.search, self._work, self._snapshot
         c, job = int(snapshot.queue.cls[j]), JobId(int(snapshot.queue.job[j]))
         cost = tuple(int(s.ask[row]) for row in (BEST_RANK, BEST_LOST, BEST_VICTIMS))
         victims = s.ask[BEST_UNITS] > 0
@@ -212,7 +212,7 @@ class _Stage:
     def _use(self, account: int, node: Int64s, gpus: Int64s) -> None:
         """An account, and those above it, use these GPUs too."""
         amounts = [1000 * int(np.bitwise_count(gpus & mask[node]).sum()) for mask in self._groups]
-        accounts = self._search.accounts
+        accounts = self.search.accounts
         while account >= 0:
             for g, amount in enumerate(amounts):
                 accounts[ACCOUNT_GROUPS + GROUP_ROWS * g + GROUP_USED, account] += amount

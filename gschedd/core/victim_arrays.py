@@ -44,7 +44,7 @@ from gschedd.core.kernels.freed import (
     Search,
 )
 
-WORK: Final = 60_000  # steps that a search may take in swaps and in the exact search: about 2 ms
+WORK: Final = 8_000  # steps that a search may take in swaps and in the exact search: about 1 ms
 EXACT_UNITS: Final = 24  # up to so many candidates in a domain, all sets are tried
 LONGEST_S: Final = 10 * 365 * 24 * 3600  # more is not told apart: sums of prices stay within 63 bits
 

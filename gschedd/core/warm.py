@@ -12,16 +12,17 @@ from gschedd.core.plan import plan
 
 
 def compile_kernels() -> None:
-    """Run one small pass that starts a job and plans another. Dtypes never vary, so this makes every signature."""
+    """Run one small pass that starts a job, plans another and preempts for it: dtypes never vary, so that is all."""
     inventory = Inventory(
         cpus=8,
         memory_mib=8000,
         gpus=tuple(Gpu(index=i, uuid=f"GPU-{i}", model="model", memory_mib=1000) for i in range(2)),
     )
     nodes = [NodeInput(NodeName(f"n{i}"), inventory, ("main",)) for i in range(2)]
-    hold = HoldInput(RunKey(JobId(1), RunNo(1)), (NodeShare(NodeName("n0"), cpus=1, mem_mib=1, gpus=1),), Instant(100))
+    share = NodeShare(NodeName("n0"), cpus=1, mem_mib=1, gpus=1)
+    hold = HoldInput(RunKey(JobId(1), RunNo(1)), (share,), Instant(100), preemptable=True)
     gang, small = _request(nodes=2, gpus=2), _request(nodes=1, gpus=1)
-    queue = [QueueInput(JobId(2), gang), QueueInput(JobId(3), small)]
+    queue = [QueueInput(JobId(2), gang, rank=1, preempts=True), QueueInput(JobId(3), small)]
     plan(build_snapshot(nodes, [hold], queue), Policy(), Instant(0))
 
 
