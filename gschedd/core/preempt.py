@@ -44,6 +44,7 @@ from gschedd.core.kernels.freed import (
     ASK_CLOSE,
     ASK_NOW,
     ASK_ROW,
+    ASK_SETS,
     ASK_WORK,
     BEST_LOST,
     BEST_RANK,
@@ -62,7 +63,7 @@ from gschedd.core.kernels.freed import (
 from gschedd.core.kernels.rights import mark_branch_nb, rights_nb
 from gschedd.core.kernels.victims import find_victims_nb, look_nb
 from gschedd.core.snapshot import Snapshot
-from gschedd.core.victim_arrays import WORK, make_accounts, make_search, runs_of
+from gschedd.core.victim_arrays import SETS, WORK, make_accounts, make_search, runs_of
 from gschedd.core.workspace import Workspace
 
 BLOCKED: Final = (VERDICT_RESOURCES, VERDICT_PRIORITY)
@@ -155,7 +156,8 @@ class Stage:
         s, work, queue = self.search, self._work, self._snapshot.queue
         c, limit = int(queue.cls[j]), int(queue.limit[j])
         close = FOREVER if limit >= SOMEDAY else self._now + limit
-        s.ask[ASK_NOW], s.ask[ASK_CLOSE], s.ask[ASK_ROW], s.ask[ASK_WORK] = self._now, close, j, WORK
+        s.ask[ASK_NOW], s.ask[ASK_CLOSE], s.ask[ASK_ROW] = self._now, close, j
+        s.ask[ASK_WORK], s.ask[ASK_SETS] = WORK, SETS
         within = mark_branch_nb(s.accounts, int(self._numbers[queue.account[j]]), self._needs(c))
         limits = self._policy.min_run_s * 1000, self._policy.max_preemptions
         rights_nb(s.units, s.accounts, int(queue.rank[j]), within, self._now, *limits)

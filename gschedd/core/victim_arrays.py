@@ -15,6 +15,7 @@ from gschedd.core.kernels.freed import (
     ACCOUNT_PARENT,
     ASK_EXACT,
     ASK_SCALE,
+    ASK_SETS,
     ASK_SIZE,
     ASK_WORK,
     GROUP_GUARANTEE,
@@ -44,7 +45,8 @@ from gschedd.core.kernels.freed import (
     Search,
 )
 
-WORK: Final = 8_000  # steps that a search may take in swaps and in the exact search: about 1 ms
+WORK: Final = 8_000  # steps that a search may take in swaps: about 1 ms
+SETS: Final = 60_000  # and where it tries all sets: about 3 ms
 EXACT_UNITS: Final = 24  # up to so many candidates in a domain, all sets are tried
 LONGEST_S: Final = 10 * 365 * 24 * 3600  # more is not told apart: sums of prices stay within 63 bits
 
@@ -148,7 +150,8 @@ def make_search(
     parts[PART_HELD, : order.size], parts[PART_NODE, : order.size] = order, node
     parts[PART_ENDS, : order.size] = held[HELD_END, order]
     ask = np.zeros(ASK_SIZE, dtype=np.int64)
-    ask[ASK_SCALE], ask[ASK_WORK], ask[ASK_EXACT] = head.size + 1, WORK, EXACT_UNITS
+    ask[ASK_SCALE], ask[ASK_EXACT] = head.size + 1, EXACT_UNITS
+    ask[ASK_WORK], ask[ASK_SETS] = WORK, SETS
     places = np.zeros((PLACE_LEVELS + tree.domains.size, groups.shape[1] + 1), dtype=np.int64)
     return Search(places, held, ahead, units, parts, _used(accounts.grid, units), ask)
 

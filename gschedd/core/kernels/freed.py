@@ -123,7 +123,7 @@ ASK_FIRST: Final = 12  # its bucket
 ASK_LAST: Final = 13
 ASK_BOUND: Final = 14  # the highest rank that is let go
 ASK_MARK: Final = 15  # whom to take back: units with at least this UNIT_GONE
-ASK_WORK: Final = 16  # steps that swaps and the exact search may still take; set by who asks
+ASK_WORK: Final = 16  # steps that swaps may still take; set by who asks
 ASK_EXACT: Final = 17  # up to so many candidates in a domain all sets are tried; set by who asks
 BEST_FOUND: Final = 18  # 1 = there is one
 BEST_RANK: Final = 19  # the highest of a victim
@@ -132,7 +132,8 @@ BEST_VICTIMS: Final = 21  # runs
 BEST_UNITS: Final = 22
 BEST_LEVEL: Final = 23  # of the lowest domain that then holds the job
 BEST_DOMAIN: Final = 24  # of the level that was asked for
-ASK_SIZE: Final = 25
+ASK_SETS: Final = 25  # steps that the exact search may still take; set by who asks
+ASK_SIZE: Final = 26
 
 
 @kernel

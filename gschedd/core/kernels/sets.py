@@ -14,7 +14,7 @@ from gschedd.core.kernels.freed import (
     ASK_LEVEL,
     ASK_REQUIRED,
     ASK_SCALE,
-    ASK_WORK,
+    ASK_SETS,
     BEST_DOMAIN,
     BEST_FOUND,
     BEST_LEVEL,
@@ -126,8 +126,8 @@ def exact_nb(s: Search) -> None:
     kept = 0  # what is kept gone costs: lost, then victims
     depth = 0 if enough_nb(s) else -1
     parts[PART_STACK, first] = 0  # 0 = not looked at, 1 = taken back, 2 = kept
-    while depth >= 0 and ask[ASK_WORK] > 0:
-        ask[ASK_WORK] -= 1
+    while depth >= 0 and ask[ASK_SETS] > 0:
+        ask[ASK_SETS] -= 1
         if depth == last - first:
             note_nb(s)
             depth -= 1
