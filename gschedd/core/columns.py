@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gschedd.core.kernels.arrays import Grid, Int64s
 
 _LEAST_CAPACITY: Final = 64
+_FEW: Final = 8
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -51,20 +52,23 @@ class Slots:
         self.grid: Grid = np.full((columns, _LEAST_CAPACITY), -1, dtype=np.int64)
         self._free = list(range(_LEAST_CAPACITY - 1, -1, -1))
 
-    def add(self, values: Sequence[Sequence[int]]) -> Int64s:
-        """Enter some rows at once, given as columns; returns their numbers."""
-        count = len(values[0])
-        if len(self._free) < count:
+    def add(self, rows: Sequence[Sequence[int]]) -> list[int]:
+        """Enter some rows, their values in the order of the columns; returns their numbers."""
+        if len(self._free) < len(rows):
             before = self.grid.shape[1]
-            self.grid = _grown(self.grid, before + count)
+            self.grid = _grown(self.grid, before + len(rows))
             self._free = [*range(self.grid.shape[1] - 1, before - 1, -1), *self._free]
-        slots = np.array([self._free.pop() for _ in range(count)], dtype=np.int64)
-        self.grid[:, slots] = values
+        slots = [self._free.pop() for _ in rows]
+        if len(rows) > _FEW:
+            self.grid[:, slots] = np.array(rows, dtype=np.int64).T
+        else:  # one by one is quicker than to make an array of them
+            for slot, row in zip(slots, rows, strict=True):
+                self.grid[:, slot] = row
         return slots
 
-    def drop(self, slots: Int64s) -> None:
+    def drop(self, slots: list[int]) -> None:
         self.grid[0, slots] = -1
-        self._free.extend(slots.tolist())
+        self._free.extend(slots)
 
 
 class Numbers(Generic[Key]):

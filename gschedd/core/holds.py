@@ -9,7 +9,7 @@ import numpy as np
 from gsched.values.ids import RunKey
 from gschedd.core.columns import Numbers, Slots
 from gschedd.core.inputs import HoldInput
-from gschedd.core.kernels.arrays import SOMEDAY, HoldArrays, Int64s, RunArrays
+from gschedd.core.kernels.arrays import SOMEDAY, HoldArrays, RunArrays
 from gschedd.core.node_columns import NodeColumns
 
 _ACCOUNT: Final = HoldArrays._fields.index("account")
@@ -23,24 +23,16 @@ class Holds:
         self._accounts = accounts
         self._runs = Slots(len(HoldArrays._fields))
         self._shares = Slots(len(RunArrays._fields))
-        self._at: dict[RunKey, tuple[Int64s, Int64s]] = {}  # its row among the runs, its rows among the shares
+        self._at: dict[RunKey, tuple[int, list[int]]] = {}  # its row among the runs, its rows among the shares
 
     def put(self, hold: HoldInput) -> None:
         """Enter a run, or say what it holds now."""
         self.drop(hold.key)
-        run = self._runs.add([(value,) for value in self._columns(hold)])
+        (run,) = self._runs.add([self._columns(hold)])
         end = SOMEDAY if hold.expected_end is None else hold.expected_end
-        number = int(run[0])
-        shares = hold.shares
+        slot = self._nodes.slot
         rows = self._shares.add(
-            [
-                [self._nodes.slot(share.node) for share in shares],
-                [end] * len(shares),
-                [share.cpus for share in shares],
-                [share.mem_mib for share in shares],
-                [share.gpus for share in shares],
-                [number] * len(shares),
-            ]
+            [(slot(share.node), end, share.cpus, share.mem_mib, share.gpus, run) for share in hold.shares]
         )
         self._at[hold.key] = run, rows
 
@@ -49,8 +41,8 @@ class Holds:
         if key not in self._at:
             return
         run, rows = self._at.pop(key)
-        self._accounts.give_back(int(self._runs.grid[_ACCOUNT, run[0]]))
-        self._runs.drop(run)
+        self._accounts.give_back(int(self._runs.grid[_ACCOUNT, run]))
+        self._runs.drop([run])
         self._shares.drop(rows)
 
     def runs(self) -> HoldArrays:
