@@ -16,6 +16,7 @@ from gschedd.kernel_cache import use_kernel_cache
 
 # Name -> (module that has the click command `command`, one line of help).
 _COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "compare": ("gschedd.replay.compare", "Compare results of replays."),
     "replay": ("gschedd.replay.replay_command", "Replay a timed trace under several policies."),
     "topology": ("gschedd.replay.topology", "Show, check and convert a cluster's topology."),
     "replay-pass": ("gschedd.replay.replay_pass", "Work a recorded pass out again and compare the plans."),

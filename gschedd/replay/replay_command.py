@@ -15,8 +15,10 @@ from gsched.cli import _common
 from gsched.render.text import json_text, shown
 from gschedd.core.warm import compile_kernels
 from gschedd.replay.cluster import Shape
+from gschedd.replay.html import report
 from gschedd.replay.knowledge import Setting, check_limits, parse_settings
 from gschedd.replay.measures import Measures, measure, replayed
+from gschedd.replay.plots import find_matplotlib, write_plots
 from gschedd.replay.policies import Contender, parse_policies
 from gschedd.replay.replay import Replay, Story, check_sizes
 from gschedd.replay.tables import JobsCsv, replay_table
@@ -49,6 +51,8 @@ from gschedd.replay.traces import Trace, read_trace
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs and for gsim compare.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write a row a job.")
+@click.option("--plots", metavar="DIR", help="Write plots there, PNG and SVG.")
+@click.option("--report", "report_file", metavar="FILE", help="Write one HTML page with tables and plots.")
 def command(
     file: str,
     nodes: str,
@@ -59,9 +63,13 @@ def command(
     processors_per_gpu: int,
     as_json: bool,
     csv_file: str | None,
+    plots: str | None,
+    report_file: str | None,
 ) -> int:
     """Replay a timed trace and print how its jobs fared under each policy."""
     shape, contenders, settings = Shape.parse(nodes), parse_policies(policy), parse_settings(setting)
+    if plots or report_file:
+        find_matplotlib()  # before the work, not after it
     trace = read_trace(Path(file), limit, processors_per_gpu)
     check_sizes(trace, shape)
     for known in settings:
@@ -79,6 +87,11 @@ def command(
                 if rows:
                     rows.add(known.value, contender.name, story)
     result = replayed(trace, shape, round(interval * 1000), runs)
+    if plots:
+        write_plots(result, Path(plots))
+    if report_file:
+        with _open(report_file) as page:
+            page.write(report(result))
     if as_json:
         click.echo(json_text(result))
     else:
