@@ -157,15 +157,17 @@ def fill(
     prices = case.prices(mix, tuning)
     for n in range(len(case.nodes) if policy is PackPolicy.FGD else 0):
         rooms[n, ROOM_FRAGMENTED] = fragmented_nb(case.types, rooms, n)
-    spent = 0.0
+    fixed, spent = (case.types, case.steps, costs, seen, places), 0.0
+    fill_nb(number, rooms, case.demands, prices, *fixed, 0, 0)  # compiles where nothing has: no part of a decision
     for first, end in pairwise((0, *(n for n in _pricings(arrivals.size) if n < arrivals.size), arrivals.size)):
         at = first
         while at < end:
             began = thread_time()
-            at = fill_nb(number, rooms, case.demands, prices, case.types, case.steps, costs, seen, places, at, end)
+            at = fill_nb(number, rooms, case.demands, prices, *fixed, at, end)
             spent += thread_time() - began
             if at < end:
-                assert not fits_somewhere_nb(rooms, case.demands, places[ARRIVAL_KIND, at]), (policy, seed, at)
+                if fits_somewhere_nb(rooms, case.demands, places[ARRIVAL_KIND, at]):
+                    raise AssertionError(f"{policy}, seed {seed}: arrival {at} was turned away though it fits")
                 at += 1
         if policy is PackPolicy.GSCHED and source is PriceSource.LEARNT:
             mix = mix.after(case.shapes[kind] for kind in places[ARRIVAL_KIND, first:end].tolist())
