@@ -129,6 +129,7 @@ class State:
         self.run_deadlines: dict[RunKey, int] = {}  # boot ms: prepared, or cleaned, by then
         self.waits: dict[JobId, Wait] = {}
         self.planned: dict[JobId, PlannedStart] = {}
+        self.noted_starts: dict[JobId, PlannedStart] = {}  # planned starts as history has them
         self._index(loaded)
 
     def _index(self, loaded: Loaded) -> None:

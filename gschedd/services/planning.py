@@ -27,6 +27,7 @@ from gschedd.core.inputs import (
     Weights,
 )
 from gschedd.services import reservations, runs
+from gschedd.services.moves import note_moves
 from gschedd.state import State, StateChange
 
 
@@ -152,7 +153,9 @@ def take_plan(change: StateChange, plan: Plan) -> None:
     """
     state = change.state
     state.waits = {wait.job: wait for wait in plan.waits if _waits(state, wait.job)}
-    state.planned = {start.job: start for start in plan.planned if _waits(state, start.job)}
+    planned = {start.job: start for start in plan.planned if _waits(state, start.job)}
+    note_moves(change, planned)
+    state.planned = planned
     dropped = False
     for start in plan.starts:
         job = state.jobs.get(start.job)
@@ -167,6 +170,7 @@ def take_plan(change: StateChange, plan: Plan) -> None:
         ):
             runs.allocate(change, job, start)
         else:
+            change.note("plan.dropped", job=job.id, text="its start did not fit any more when the plan came")
             dropped = True
     if dropped:
         change.ask_plan()
