@@ -349,6 +349,8 @@ class StateChange:
             state.reservations[reservation.name] = reservation
         else:
             del state.reservations[reservation.name]
+        named = (job for job in state.pending if state.jobs[job].request.reservation == reservation.name)
+        state.unseen.jobs.update(dict.fromkeys(named))
         self.outcome.changes.append(PutReservation(reservation))
 
     def put_answer(self, uid: int, request_id: str, body: bytes) -> None:

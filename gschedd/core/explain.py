@@ -74,7 +74,7 @@ class _Work:
         self.times = [self._times(node, taken.get(node.name, ())) for node in up]
         self.by_name = {each.node.name: each for each in self.times}
         self.free = sieve(up, self._free_filters())
-        self.kept = Kept(given, plan, job, self.by_name)
+        self.kept = Kept(given, plan, job, self.by_name, self.asked)
         self.late = sieve(self.free[-1].left, self.kept.filters())
         self.steps: list[Sieved] = [*self.static, *self.state, *self.free, *self.late]
         self.fits = self.steps[-1].left
@@ -107,9 +107,9 @@ class _Work:
         for step in self.static:
             yield self._static(step)
         yield self._up()
-        for what, fits in self._resources():
-            yield self._free(what, fits)
-        if len(self.free) > 1:
+        single = [self._free(what, fits) for what, fits in self._resources()]
+        yield from single
+        if all(each.met for each in single) and not self._together().met:
             yield self._together()
         yield from self._levels()
         yield from self.kept.constraints(self.late, self.needed)

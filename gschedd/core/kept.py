@@ -16,8 +16,16 @@ _NAMED = 8  # holders; the rest is left out
 class Kept:
     """What one job may not take, though it is free."""
 
-    def __init__(self, given: PassInput, plan: Plan, job: QueueInput, times: Mapping[NodeName, NodeTimes]) -> None:
-        self.given, self.job, self.times = given, job, times
+    def __init__(
+        self,
+        given: PassInput,
+        plan: Plan,
+        job: QueueInput,
+        times: Mapping[NodeName, NodeTimes],
+        asked: Mapping[NodeName, int],
+    ) -> None:
+        """times: of the nodes that are up and could hold it. asked: mask of each node's GPUs of the kind asked."""
+        self.given, self.job, self.times, self.asked = given, job, times, asked
         self.request = job.request
         limit_s = job.request.time_limit_s
         self.limit = limit_s * 1000 if limit_s else None  # ms
@@ -37,7 +45,7 @@ class Kept:
             text = f"outside reservation {own}" if began else f"reservation {own} has not begun"
             yield Filter("reservation", text, lambda node: node.name in inside)
         if any(self._meets(other, self.given.now) for other in self.others):
-            yield Filter("reserved", "reserved", lambda node: self._unreserved(node.name, self.given.now))
+            yield Filter("reserved", "reserved", self._now_unreserved)
         if self.before:
             yield Filter("planned", "kept for jobs before it", self._unplanned)
 
@@ -46,10 +54,8 @@ class Kept:
         ends_before = self.limit is not None and start + self.limit <= other.start
         return not ends_before and (other.end is None or other.end > start)
 
-    def _unreserved(self, name: NodeName, start: Instant) -> bool:
-        """Whether the node has room beside all reservations for a run from `start`."""
-        has = self.times[name].at(start)
-        gpus = has.gpus
+    def _unreserved(self, name: NodeName, start: Instant, gpus: int) -> bool:
+        """Whether `gpus` (a mask) of the node hold the job beside all reservations, for a run from `start`."""
         for other in self.others:
             for hold in other.holds:
                 if hold.node == name and self._meets(other, start):
@@ -57,6 +63,9 @@ class Kept:
                         return False
                     gpus &= ~hold.gpus
         return gpus.bit_count() >= self.request.need.gpus
+
+    def _now_unreserved(self, node: NodeInput) -> bool:
+        return self._unreserved(node.name, self.given.now, self.times[node.name].at(self.given.now).gpus)
 
     def _unplanned(self, node: NodeInput) -> bool:
         """Whether the node still has room for each planned start on it, beside this job."""
@@ -84,16 +93,28 @@ class Kept:
             "planned": self._said_of_planned,
         }
         for step in steps:
-            yield say[step.filter.name](step, needed)
+            if step.filter.name != "planned" or step.left or step.out:
+                yield say[step.filter.name](step, needed)
+
+    def _by_itself(self, step: Sieved) -> int:
+        """How many of the nodes that are up pass a filter, whatever runs there."""
+        if step.filter.name == "reservation":
+            return sum(step.filter.keeps(each.node) for each in self.times.values())
+        return sum(self._unreserved(name, self.given.now, self.asked[name]) for name in self.times)
 
     def _said_of_own(self, step: Sieved, needed: int) -> Constraint:
-        met = len(step.left) >= needed
+        count = self._by_itself(step)
+        met = count >= needed
         later = self.own.start if self.own is not None and self.own.start > self.given.now else None
         text = f"{needed} inside reservation {self.request.reservation}"
-        return Constraint("reservation", text, _left(step), met, self.given.now if met else later)
+        return Constraint("reservation", text, self._of_up(count), met, self.given.now if met else later)
+
+    def _of_up(self, count: int) -> str:
+        return f"{count} of {len(self.times)} that are up"
 
     def _said_of_others(self, step: Sieved, needed: int) -> Constraint:
-        met = len(step.left) >= needed
+        count = self._by_itself(step)
+        met = count >= needed
         holders = [
             Holder(f"reservation {r.name}", len({hold.node for hold in r.holds}), r.end)
             for r in self.others
@@ -101,7 +122,7 @@ class Kept:
         ]
         earliest = self.given.now if met else self._after_reservations(needed)
         text = f"{needed} not reserved for others while it would run"
-        return Constraint("reserved", text, _left(step), met, earliest, () if met else tuple(holders[:_NAMED]))
+        return Constraint("reserved", text, self._of_up(count), met, earliest, () if met else tuple(holders[:_NAMED]))
 
     def _after_reservations(self, needed: int) -> Instant | None:
         """When so many nodes have room for a whole run outside every reservation; None = not known."""
@@ -109,7 +130,9 @@ class Kept:
         firsts = []
         for name, each in self.times.items():
             starts = sorted({*(when for when, _ in each.steps), *ends})
-            first = next((at for at in starts if self._fits(name, at) and self._unreserved(name, at)), None)
+            first = next(
+                (at for at in starts if self._fits(name, at) and self._unreserved(name, at, each.at(at).gpus)), None
+            )
             if first is not None:
                 firsts.append(first)
         return sorted(firsts)[needed - 1] if 0 < needed <= len(firsts) else None

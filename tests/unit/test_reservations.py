@@ -14,7 +14,7 @@ from gsched.values.ids import BatchNo, Instant, JobId, NodeName, Term
 from gsched.values.node import NodeState
 from gsched.values.states import JobState, Reason
 from gschedd.build import decide
-from gschedd.core.inputs import Bookable
+from gschedd.core.inputs import Bookable, JobGone
 from gschedd.events import Planned, Tick
 from gschedd.lifecycle.changes import Loaded, PutReservation
 from gschedd.services.planning import reason_of
@@ -146,8 +146,10 @@ def test_a_job_whose_reservation_went_waits_and_says_so() -> None:
     c = Controller()
     make(c, "mine", "n1", start=Instant(EPOCH + HOUR), end=None)
     job = c.submit(reservation="mine")
+    c.machine.pass_log(c.now)  # told what there is so far
     c.ask(DeleteReservation("d1", "mine"), uid=0)
     assert c.machine.pass_input(c.now).queue == ()
+    assert JobGone(job) in c.machine.pass_log(c.now).changes
     assert reason_of(c.machine.state, c.job(job))[0] is Reason.RESERVATION
 
 
