@@ -7,7 +7,8 @@ from gsched.values.job import NodeNeed, Request
 from gsched.values.node import Gpu, Inventory
 from gsched.values.run import NodeShare
 from gschedd.core.board import build_snapshot
-from gschedd.core.inputs import HoldInput, NodeInput, Policy, QueueInput
+from gschedd.core.inputs import Factors, HoldInput, NodeInput, Policy, QueueInput
+from gschedd.core.order import queue_order
 from gschedd.core.plan import plan
 
 
@@ -24,6 +25,9 @@ def compile_kernels() -> None:
     gang, small = _request(nodes=2, gpus=2), _request(nodes=1, gpus=1)
     queue = [QueueInput(JobId(2), gang, rank=1, preempts=True), QueueInput(JobId(3), small)]
     plan(build_snapshot(nodes, [hold], queue), Policy(), Instant(0))
+    far_apart = [queue[0], QueueInput(JobId(1 << 40), small, factors=Factors(nice=1 << 31))]
+    for policy in (Policy(), Policy(shortest_first=True)):  # keys too wide for one number, and the other priority
+        queue_order(build_snapshot(nodes, [hold], far_apart), policy, Instant(0))
 
 
 def _request(nodes: int, gpus: int) -> Request:
