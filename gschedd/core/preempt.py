@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from gsched.values.ids import Instant, JobId, RunKey, RunNo
+from gsched.values.job import Request
 from gsched.values.run import NodeShare
 from gschedd.core.inputs import ClaimInput, Policy, Preemption
 from gschedd.core.kernels.arrays import (
@@ -95,11 +96,18 @@ def preempt(
 
 
 def _looking(snapshot: Snapshot, work: Workspace) -> Iterator[int]:
-    """Rows of blocked jobs that may look for victims. A job of a reservation waits for what that holds."""
+    """Rows of blocked jobs that may look for victims."""
     blocked = np.isin(work.out[OUT_VERDICT], BLOCKED) & (snapshot.queue.preempts > 0)
     for j in np.flatnonzero(blocked).tolist():
-        if not snapshot.requests[snapshot.queue.cls[j]].reservation:
+        request = snapshot.requests[snapshot.queue.cls[j]]
+        if _is_plain(request) and (not request.level or request.level in snapshot.levels):
             yield j
+
+
+def _is_plain(request: Request) -> bool:
+    """Whether the search can judge it: whole GPUs, nodes that only a level binds; no reservation holds room for it."""
+    whole = request.need.gpu_milli == 1000 and not request.need.mig_profile
+    return whole and request.switches == 0 and request.segment <= 1 and not request.reservation
 
 
 class _Failed:
@@ -149,7 +157,7 @@ class Stage:
         queue = self._snapshot.queue
         column = self._work.classes.columns[:, queue.cls[j]].tolist()
         column[CLASS_LEAST] = column[CLASS_MOST] = 0
-        return *column, int(queue.rank[j]), int(queue.account[j])
+        return *column, self._level(int(queue.cls[j])), int(queue.rank[j]), int(queue.account[j])
 
     def find(self, j: int) -> bool:
         """Search for job j; True if it fits once the units in UNIT_BEST have gone."""
@@ -162,8 +170,13 @@ class Stage:
         limits = self._policy.min_run_s * 1000, self._policy.max_preemptions
         rights_nb(s.units, s.accounts, int(queue.rank[j]), within, self._now, *limits)
         s.units[UNIT_WAY, self._gone] = WAY_NONE
-        look_nb(s, self._nodes, work.tree, work.classes, c, work.tree.domains.size - 1)
+        look_nb(s, self._nodes, work.tree, work.classes, c, self._level(c))
         return find_victims_nb(s)
+
+    def _level(self, c: int) -> int:
+        """The level of which one domain must hold class c."""
+        level, top = self._snapshot.requests[c].level, self._work.tree.domains.size - 1
+        return min(self._snapshot.levels.index(level), top) if level else top
 
     def keep(self, j: int) -> None:
         """Record what was found for job j, and take its room out of what later jobs see."""

@@ -20,8 +20,8 @@ HOUR = 3_600_000
 class Floor:
     """A cluster with runs and preemptors."""
 
-    def __init__(self, nodes: int = 2, gpus: int = 4) -> None:
-        self.cluster = Cluster(nodes, inventory(gpus=gpus, cores=64))
+    def __init__(self, nodes: int = 2, gpus: int = 4, leaf: int = 0) -> None:
+        self.cluster = Cluster(nodes, inventory(gpus=gpus, cores=64), leaf=leaf)
         self.holds: list[HoldInput] = []
         self.queue: list[QueueInput] = []
         self.accounts: tuple[AccountInput, ...] = ()
@@ -47,6 +47,7 @@ class Floor:
             board.put_job(job)
         board.set_accounts(self.accounts)
         board.set_claims(self.claims)
+        board.set_levels(("leaf", "all"))
         return plan(board.snapshot(), policy or Policy(), NOW)
 
     def victims(self, policy: Policy | None = None) -> dict[int, int]:
@@ -132,6 +133,24 @@ def test_free_gpus_are_used_first() -> None:
     floor.running(12, ["n2"], mask=0b0001)
     floor.wants(1, request(gpus=4))
     assert floor.victims() == {12: 1}
+
+
+def test_victims_are_sought_inside_one_domain_of_the_level_asked_for() -> None:
+    floor = Floor(nodes=4, leaf=2)
+    for node, ran in (("n1", HOUR), ("n2", 9 * HOUR), ("n3", 2 * HOUR), ("n4", 3 * HOUR)):
+        floor.running(int(node[1]) + 10, [node], ran_ms=ran)
+    floor.wants(1, request(nodes=2, gpus=4))
+    assert floor.victims() == {11: 1, 13: 1}
+    floor.queue[0] = replace(floor.queue[0], request=replace(floor.queue[0].request, level="leaf"))
+    assert floor.victims() == {13: 1, 14: 1}
+
+
+def test_who_needs_what_the_search_cannot_judge_waits() -> None:
+    for about in ({"switches": 1}, {"segment": 2}, {"reservation": "r"}, {"level": "rack"}):
+        floor = Floor(nodes=1)
+        floor.running(10, ["n1"])
+        floor.wants(1, replace(request(gpus=4), **about))
+        assert floor.victims() == {}
 
 
 def test_who_does_not_preempt_waits() -> None:
