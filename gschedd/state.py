@@ -129,6 +129,7 @@ class State:
         self.run_deadlines: dict[RunKey, int] = {}  # boot ms: prepared, or cleaned, by then
         self.waits: dict[JobId, Wait] = {}
         self.planned: dict[JobId, PlannedStart] = {}
+        self.noted_drops: set[JobId] = set()  # whose starts were dropped, plan after plan, and history has it
         self.noted_starts: dict[JobId, PlannedStart] = {}  # planned starts as history has them
         self._index(loaded)
 
@@ -349,8 +350,6 @@ class StateChange:
             state.reservations[reservation.name] = reservation
         else:
             del state.reservations[reservation.name]
-        named = (job for job in state.pending if state.jobs[job].request.reservation == reservation.name)
-        state.unseen.jobs.update(dict.fromkeys(named))
         self.outcome.changes.append(PutReservation(reservation))
 
     def put_answer(self, uid: int, request_id: str, body: bytes) -> None:

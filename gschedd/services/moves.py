@@ -1,4 +1,4 @@
-"""What history keeps of planned starts: when one is made, when it moves, when it is gone.
+"""What history keeps of plans: planned starts made, moved and gone, and starts that were dropped.
 
 Not each pass: at most as many lines as there are planned starts, and none while they stay where they are. A start that
 waits for a run past its expected end moves with every pass; such small moves are left out until they add up.
@@ -33,3 +33,10 @@ def note_moves(change: StateChange, planned: Mapping[JobId, PlannedStart]) -> No
         else:
             continue
         noted[job] = start
+
+
+def note_drop(change: StateChange, job: JobId) -> None:
+    """A start did not fit any more when its plan came: noted once, however many plans in a row that happens to."""
+    if job not in change.state.noted_drops:
+        change.state.noted_drops.add(job)
+        change.note("plan.dropped", job=job, text="its start did not fit any more when the plan came")

@@ -27,7 +27,7 @@ from gschedd.core.inputs import (
     Weights,
 )
 from gschedd.services import reservations, runs
-from gschedd.services.moves import note_moves
+from gschedd.services.moves import note_drop, note_moves
 from gschedd.state import State, StateChange
 
 
@@ -155,6 +155,7 @@ def take_plan(change: StateChange, plan: Plan) -> None:
     state.waits = {wait.job: wait for wait in plan.waits if _waits(state, wait.job)}
     planned = {start.job: start for start in plan.planned if _waits(state, start.job)}
     note_moves(change, planned)
+    state.noted_drops &= {start.job for start in plan.starts}
     state.planned = planned
     dropped = False
     for start in plan.starts:
@@ -170,7 +171,7 @@ def take_plan(change: StateChange, plan: Plan) -> None:
         ):
             runs.allocate(change, job, start)
         else:
-            change.note("plan.dropped", job=job.id, text="its start did not fit any more when the plan came")
+            note_drop(change, job.id)
             dropped = True
     if dropped:
         change.ask_plan()

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from gsched.values.ids import Instant, JobId, NodeName
+from gschedd.build import decide
 from gschedd.core.inputs import Plan, PlannedStart
 from gschedd.events import Planned
 from gschedd.lifecycle.changes import Note
 from tests.builders.controller import EPOCH, Controller
+
+
+def test_a_dropped_start_is_noted_once_in_a_row() -> None:
+    c = Controller(nodes=1)
+    job = c.submit(gpus=8)
+    late = decide(c.machine.pass_input(c.now))
+    c.leave("n1")
+    notes = [[change.kind for change in c.feed(Planned(late)).changes if isinstance(change, Note)] for _ in range(2)]
+    assert notes == [["plan.dropped"], []]
+    c.feed(Planned(Plan()))
+    assert [note.job for note in c.feed(Planned(late)).changes if isinstance(note, Note)] == [job]
 
 
 def told(c: Controller, *starts: tuple[int, int]) -> list[str]:
