@@ -21,7 +21,7 @@ from gsched.values.job import Job, JobPayload, Request
 from gsched.values.node import Node
 from gsched.values.reservation import Reservation
 from gsched.values.run import NodePhase, NodeShare, Run, Step
-from gschedd.core.inputs import NodeInput, PlannedStart, Wait
+from gschedd.core.inputs import NodeInput, PlannedStart, QueueInput, Wait
 from gschedd.events import Close, Outcome, Send
 from gschedd.lifecycle.changes import (
     Loaded,
@@ -99,6 +99,8 @@ class State:
         self.next_job_id = loaded.next_job_id
         self.started = now
         self.unseen = Unseen()
+        self.queue_inputs: dict[JobId, QueueInput] = {}  # as made for the last whole input, but for `queue_stale`
+        self.queue_stale: dict[JobId, None] = {}
         self.jobs: dict[JobId, Job] = {job.id: job for job in loaded.jobs}
         self.job_order: list[JobId] = sorted(self.jobs)  # ids only grow: new ones go to the end
         self.pending: list[JobId] = []  # in the queue's order: by id
@@ -150,13 +152,13 @@ class State:
 
     def back_off(self, job: JobId, wait_ms: int, avoid_ms: int, boot: int) -> None:
         """Let a job wait before its next launch, and keep off the nodes where it failed."""
-        self.unseen.jobs[job] = None
+        self.job_changed(job)
         self.backing_off[job] = boot + wait_ms
         self.avoiding[job] = boot + avoid_ms
 
     def _file(self, job: Job, boot: int) -> None:
         """Keep the indices of jobs right. A finished job's age is measured here: the wall clock may step."""
-        self.unseen.jobs[job.id] = None
+        self.job_changed(job.id)
         if job.state == "PENDING":
             at = bisect_left(self.pending, job.id)
             if at == len(self.pending) or self.pending[at] != job.id:
@@ -205,12 +207,18 @@ class State:
     def run_changed(self, key: RunKey) -> None:
         """What the run holds, or whether it bars its job from starting again, may be another."""
         self.unseen.runs[key] = None
-        self.unseen.jobs[key.job] = None
+        self.job_changed(key.job)
+
+    def job_changed(self, job: JobId) -> None:
+        """What a pass is told of the job may be another thing now."""
+        self.unseen.jobs[job] = None
+        self.queue_stale[job] = None
 
     def reservation_changed(self, name: str) -> None:
         """A reservation came or went: the pending jobs that run inside it may start, or may not any more."""
-        inside = (job for job in self.pending if self.jobs[job].request.reservation == name)
-        self.unseen.jobs.update(dict.fromkeys(inside))
+        for job in self.pending:
+            if self.jobs[job].request.reservation == name:
+                self.job_changed(job)
 
     def take_unseen(self) -> Unseen:
         """All that has changed since the last call; at first everything."""
@@ -234,7 +242,7 @@ class State:
         for waits in (self.backing_off, self.avoiding):
             for job in [job for job, at in waits.items() if at <= boot]:
                 del waits[job]
-                self.unseen.jobs[job] = None
+                self.job_changed(job)
                 due = True
         return due
 

@@ -119,9 +119,16 @@ def _hold(run: Run) -> HoldInput:
 
 
 def _queue(state: State) -> tuple[QueueInput, ...]:
-    """Jobs that may start now."""
-    jobs = (state.jobs[job_id] for job_id in state.pending)
-    return tuple(queue_input(state, job) for job in jobs if may_start(state, job))
+    """Jobs that may start now; only those that have changed are made anew."""
+    made = state.queue_inputs
+    for job_id in state.queue_stale:
+        job = state.jobs.get(job_id)
+        if job is not None and may_start(state, job):
+            made[job_id] = queue_input(state, job)
+        else:
+            made.pop(job_id, None)
+    state.queue_stale.clear()
+    return tuple(made[job_id] for job_id in state.pending if job_id in made)
 
 
 def queue_input(state: State, job: Job) -> QueueInput:
