@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gsched.errors import BadRequest
 from gschedd.core.inputs import Policy
+from gschedd.replay.knowledge import Setting
 
 
 class Contender(Struct, frozen=True):
@@ -16,12 +17,25 @@ class Contender(Struct, frozen=True):
     name: str
     policy: Policy
     words: str
+    blind: Policy | None = None  # where no job has a limit
 
+    def policy_in(self, setting: Setting) -> Policy:
+        return self.blind if setting is Setting.BLIND and self.blind is not None else self.policy
+
+
+# Where nothing has a limit no instant can be planned, and each further planned start only keeps others off its nodes;
+# nor does the size alone tell who is short. So there the order is by age and one start is planned.
+_WITHOUT_LIMITS: Final = Policy(planned_starts=1, shortest_first=True, no_limit_s=0)
 
 CONTENDERS: Final = (
     Contender("fifo", Policy(planned_starts=0, strict_order=True), "first come, first served; nobody passes"),
     Contender("easy", Policy(planned_starts=1), "first come, first served, with EASY backfill: one planned start"),
-    Contender("gsched", Policy(planned_starts=50, shortest_first=True), "shortest expected GPU time, aged; 50 planned"),
+    Contender(
+        "gsched",
+        Policy(planned_starts=50, shortest_first=True),
+        "short jobs first, aged, 50 planned starts; where no job has a limit by age, one planned start",
+        _WITHOUT_LIMITS,
+    ),
 )
 
 

@@ -110,7 +110,7 @@ def _told(trace: Trace, shape: Shape, contender: Contender, setting: Setting, in
         hidden=not sys.stderr.isatty(),
     ) as bar:
         progress: Callable[[int], None] = bar.update
-        story = Replay(trace, shape, contender.policy, setting, interval).run(progress)
+        story = Replay(trace, shape, contender.policy_in(setting), setting, interval).run(progress)
     took = process_time() - began
     span_s = (story.moments[-1].at - story.moments[0].at) / 1000
     _common.note(

@@ -16,9 +16,9 @@ from gschedd.replay.traces import Trace, read_trace
 
 DATA = Path(os.environ.get("GSCHED_DATA", "../shared/data")) / "traces"
 # Trace, nodes, jobs of it (None: all). The Philly trace whole takes an hour: its first jobs tell as much in minutes.
-RUNS = (("muri_trace1", "8x8", None), ("muri_trace3", "8x8", None), ("philly_jobs", "12x8", 6000))
+RUNS = (("muri_trace1", "8x8", None), ("muri_trace3", "8x8", None), ("philly_jobs", "12x8", 3000))
 SETTINGS = (Setting.BLIND, Setting.PREDICTED, Setting.ORACLE)
-SPEED_JOBS, SPEED_NODES = 5000, "500x8"
+SPEED_JOBS, SPEED_NODES = 2000, "500x8"
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def judge(trace: Trace, shape: Shape, setting: Setting) -> None:
     found: dict[str, Measures] = {}
     for contender in CONTENDERS:
         began = process_time()
-        story = Replay(trace, shape, contender.policy, setting).run()
+        story = Replay(trace, shape, contender.policy_in(setting), setting).run()
         took = process_time() - began
         made = found[contender.name] = measure(story, shape, contender.name, setting.value)
         print(
