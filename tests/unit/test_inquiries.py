@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gsched.config.settings import ClusterSettings, SchedulerSettings, Settings
 from gsched.errors import BadRequest, Conflict, Impossible, NotFound, NotPermitted
 from gsched.protocol.messages import ExplainJob, ListPriorities, TryJob
 from gsched.render.explanation import explanation_text, priority_lines, starts_lines, tried_line
@@ -14,10 +15,13 @@ from tests.builders.controller import UID, Controller
 H100 = "NVIDIA H100 80GB HBM3"
 
 
+ONE_PLANNED = Settings(cluster=ClusterSettings(name="test"), scheduler=SchedulerSettings(planned_starts=1))
+
+
 @pytest.fixture
 def busy() -> Controller:
     """Two nodes of eight GPUs: job 1 has both for an hour, job 2 waits for both, job 3 behind it for one."""
-    controller = Controller(nodes=2)
+    controller = Controller(nodes=2, settings=ONE_PLANNED)
     controller.submit(nodes_min=2, gpus_per_node=8, time_limit_s=3600)
     controller.plan()
     controller.started(1)
@@ -87,7 +91,7 @@ def test_a_trial_says_when_and_where_and_keeps_nothing(busy: Controller) -> None
     assert asked.reason == "Resources"
     line = tried_line(tried, asked)
     assert line.startswith(f"Job {before} to start at ")
-    assert line.endswith(" using 1 processors on nodes n1 in partition main")
+    assert line.endswith(f" using 1 processors on nodes {asked.nodes[0]} in partition main")
 
 
 def test_a_trial_on_an_idle_cluster_starts_now() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from gsched.config.settings import ClusterSettings, SchedulerSettings, Settings
 from gsched.errors import BadRequest, NotPermitted
 from gsched.protocol.messages import TakeSnapshot
 from gschedd.core.pass_file import VERSION, PassFile, differences, record_of, unpack
@@ -15,11 +16,13 @@ from gschedd.replay.main import main as gsim
 from gschedd.replay.replay_pass import replayed
 from tests.builders.controller import Controller
 
+ONE_PLANNED = Settings(cluster=ClusterSettings(name="test"), scheduler=SchedulerSettings(planned_starts=1))
+
 
 @pytest.fixture
 def content() -> bytes:
     """Of a cluster with a run, a planned start, a job that waits and a name that is not UTF-8."""
-    controller = Controller(nodes=2)
+    controller = Controller(nodes=2, settings=ONE_PLANNED)
     controller.submit(nodes_min=1, gpus_per_node=8, time_limit_s=3600)
     controller.plan()
     controller.submit(nodes_min=2, gpus_per_node=8, time_limit_s=3600)
