@@ -133,6 +133,8 @@ class Board:
             requests=self._classes.requests(),
             factors=self._jobs.factors(),
             holds=self._holds.runs(),
+            gpu_sets=tuple(self._nodes.gpu_sets),
+            gpu_set=self._nodes.gpu_set,
             account_names=tuple(self._account_names.keys),
             levels=self._levels,
             reservations=self._reservations,
@@ -145,7 +147,7 @@ class Board:
 
     def _groups(self) -> tuple[tuple[str, Int64s], ...]:
         names = sorted({group for account in self._accounts for group, _ in account.guarantee})
-        return tuple((name, self._nodes.usable_row((name, 0))) for name in names)
+        return tuple((name, self._nodes.usable_row((name, 0, ""))) for name in names)
 
     def _node_arrays(self, shares: RunArrays) -> NodeArrays:
         """What is free is what the runs leave: nothing that could drift is kept."""

@@ -68,7 +68,8 @@ class ClassTable:
         request, avoid = self._numbers.keys[number]
         place = request.partition, request.constraint, request.nodelist, request.exclude, avoid
         row = self._eligible.take(place)
-        gpu_row = self._usable.take((request.gpu_model, request.gpu_memory_mib))
+        least_mib = max(request.gpu_memory_mib, request.need.gpu_mem_mib)
+        gpu_row = self._usable.take((request.gpu_model, least_mib, request.need.mig_profile))
         self._grid[:, number] = _columns(request, row, gpu_row)
 
 

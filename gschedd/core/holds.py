@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from gsched.values.ids import RunKey
+from gsched.values.run import NodeShare
 from gschedd.core.columns import Numbers, Slots
 from gschedd.core.inputs import HoldInput
 from gschedd.core.kernels.arrays import SOMEDAY, HoldArrays, RunArrays
@@ -31,9 +32,7 @@ class Holds:
         (run,) = self._runs.add([self._columns(hold)])
         end = SOMEDAY if hold.expected_end is None else hold.expected_end
         slot = self._nodes.slot
-        rows = self._shares.add(
-            [(slot(share.node), end, share.cpus, share.mem_mib, share.gpus, run) for share in hold.shares]
-        )
+        rows = self._shares.add([(slot(share.node), end, *_taken(share, run)) for share in hold.shares])
         self._at[hold.key] = run, rows
 
     def drop(self, key: RunKey) -> None:
@@ -72,3 +71,8 @@ class Holds:
             hold.preempted,
             hold.elastic_least,
         )
+
+
+def _taken(share: NodeShare, run: int) -> tuple[int, ...]:
+    """From the third on in the order of RunArrays."""
+    return share.cpus, share.mem_mib, share.gpus, run, share.gpu_milli, share.gpu_mem_mib, share.slices

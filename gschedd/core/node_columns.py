@@ -25,7 +25,7 @@ MOST_NODES: Final = 1 << 20  # the node index has 20 bits of a sort key
 
 # partition, constraint, nodelist, exclude, avoid
 EligibleKey: TypeAlias = tuple[str, str, tuple[NodeName, ...], tuple[NodeName, ...], tuple[NodeName, ...]]
-UsableKey: TypeAlias = tuple[str, int]  # model, least memory (MiB)
+UsableKey: TypeAlias = tuple[str, int, str]  # model, least memory (MiB), MIG profile
 Label = TypeVar("Label", bound=Hashable)
 
 
@@ -55,6 +55,8 @@ class NodeColumns:
         self.names: tuple[NodeName, ...] = ()
         self.index: dict[NodeName, int] = {}
         self.place = np.zeros(0, dtype=np.int64)  # by slot: the node's index; -1 = not known
+        self.gpu_sets: list[tuple[Gpu, ...]] = []  # the distinct sets of GPUs that a node has
+        self.gpu_set = self.place  # each node's
         self.up = self.cores = self.memory = self.gpus = self.healthy = self.links_kind = self.place
 
     def put(self, node: NodeInput) -> None:
@@ -104,10 +106,9 @@ class NodeColumns:
         return row
 
     def usable_row(self, key: UsableKey) -> Int64s:
-        """Masks: each node's GPUs of that model with so much memory."""
-        model, memory_mib = key
-        masks = [usable_gpus(model, memory_mib, gpus) for gpus in self._gpu_kinds]
-        return np.array(masks, dtype=np.int64)[self._gpu_kind]
+        """Masks: each node's GPUs of that model with so much memory that can be cut so."""
+        masks = [usable_gpus(*key, gpus) for gpus in self.gpu_sets]
+        return np.array(masks, dtype=np.int64)[self.gpu_set]
 
     # --- inside
 
@@ -131,7 +132,7 @@ class NodeColumns:
         self.links, kinds = link_arrays([known.links for known in ordered])
         self.links_kind = _int64s(kinds)
         self._kinds, self._kind = _distinct([known.kind for known in ordered])
-        self._gpu_kinds, self._gpu_kind = _distinct([known.gpus_alike for known in ordered])
+        self.gpu_sets, self.gpu_set = _distinct([known.gpus_alike for known in ordered])
 
     def _write_state(self, n: int, known: _Known) -> None:
         self.up[n] = known.node.availability is Availability.UP

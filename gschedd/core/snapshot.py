@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gsched.values.ids import NodeName
 from gsched.values.job import Request
+from gsched.values.node import Gpu
 from gschedd.core.inputs import AccountInput, ClaimInput, CounterInput, PlannedStart, ReservationInput
 from gschedd.core.kernels.arrays import (
     ClassArrays,
@@ -38,6 +39,8 @@ class Snapshot(Struct, frozen=True):
     factors: FactorArrays
     holds: HoldArrays
     account_names: tuple[str, ...]
+    gpu_sets: tuple[tuple[Gpu, ...], ...]  # the distinct sets of GPUs that a node has
+    gpu_set: Int64s  # (n,) each node's
     levels: tuple[str, ...] = ()  # names of the topology levels, from the lowest switch up
     reservations: tuple[ReservationInput, ...] = ()
     claims: tuple[ClaimInput, ...] = ()

@@ -103,6 +103,9 @@ class RunArrays(NamedTuple):
     memory: Int64s
     gpus: Int64s  # mask
     run: Int64s  # row of the run in HoldArrays
+    milli: Int64s  # of the one GPU; 0 = the GPUs are held whole, or it is slices
+    mib: Int64s  # of the one GPU
+    slices: Int64s  # MIG: mask of memory slices of the one GPU
 
 
 class HoldArrays(NamedTuple):

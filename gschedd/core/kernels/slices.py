@@ -39,14 +39,25 @@ def place_slices_nb(keeps: Grid, places: Grid, row: int, occupied: int) -> int:
 
 
 @kernel
+def slices_key_nb(keeps: Grid, model: int, occupied: int, mask: int) -> int:
+    """Sort key of a placement, smaller is better; bits from the top.
+
+    1 the GPU is whole yet (so whole ones stay whole), 32 what would not fit any more (the largest profile counting
+    most), 8 slices that are free now (the fullest first).
+    """
+    whole = 1 if occupied == 0 else 0
+    loss = keeps[model, occupied] - keeps[model, occupied | mask]
+    return int((whole << 32 | loss) << 8 | (9 - popcount_nb(occupied)))
+
+
+@kernel
 def find_slices_nb(keeps: Grid, places: Grid, rows: Grid, node: int, occupied: Grid, gpus: int) -> int:
     """The GPU of a node for an instance, and its slices: `gpu << 9 | mask`; -1 if it fits on none.
 
     rows: (nodes, gpus) row of `places` of the profile on each GPU, or NOT_CUT. occupied: (nodes, gpus). gpus: mask of
-    those that may be used. First GPUs that are cut already, so that whole ones stay whole; of these the one that
-    loses the least of what still fits, the largest profile counting most; then the fullest; then the lowest.
+    those that may be used. The best by `slices_key_nb`; of equals the lowest.
     """
-    best, best_whole, best_loss, best_used = -1, 0, 0, 0
+    best, best_key = -1, 0
     for g in range(rows.shape[1]):
         row = rows[node, g]
         if row == NOT_CUT or not gpus >> g & 1:
@@ -55,15 +66,9 @@ def find_slices_nb(keeps: Grid, places: Grid, rows: Grid, node: int, occupied: G
         mask = place_slices_nb(keeps, places, row, taken)
         if mask == NO_SLICES:
             continue
-        whole = 1 if taken == 0 else 0
-        model = places[row, PLACE_MODEL]
-        loss = keeps[model, taken] - keeps[model, taken | mask]
-        used = popcount_nb(taken)
-        better = best < 0 or whole < best_whole
-        if not better and whole == best_whole:
-            better = loss < best_loss or (loss == best_loss and used > best_used)
-        if better:
-            best, best_whole, best_loss, best_used = g << 9 | mask, whole, loss, used
+        key = slices_key_nb(keeps, places[row, PLACE_MODEL], taken, mask)
+        if best < 0 or key < best_key:
+            best, best_key = g << 9 | mask, key
     return best
 
 
