@@ -21,7 +21,8 @@ from gsched.values.job import Job, JobPayload, Request
 from gsched.values.node import Node
 from gsched.values.reservation import Reservation
 from gsched.values.run import NodePhase, NodeShare, Run, Step
-from gschedd.core.inputs import NodeInput, PlannedStart, QueueInput, Wait
+from gschedd.core.inputs import NodeInput, PlannedStart, QueueInput
+from gschedd.core.waits import Waits
 from gschedd.events import Close, Outcome, Send
 from gschedd.lifecycle.changes import (
     Loaded,
@@ -129,7 +130,8 @@ class State:
         self.answers: dict[tuple[int, str], bytes] = {(a.uid, a.request_id): a.body for a in loaded.answers}
         self.answer_ages: dict[tuple[int, str], Instant] = {(a.uid, a.request_id): a.at for a in loaded.answers}
         self.run_deadlines: dict[RunKey, int] = {}  # boot ms: prepared, or cleaned, by then
-        self.waits: dict[JobId, Wait] = {}
+        self.waits = Waits()  # of the last pass
+        self.moved_on: set[JobId] = set()  # no longer pending at some time since then
         self.planned: dict[JobId, PlannedStart] = {}
         self.noted_drops: set[JobId] = set()  # whose starts were dropped, plan after plan, and history has it
         self.noted_starts: dict[JobId, PlannedStart] = {}  # planned starts as history has them
@@ -167,7 +169,7 @@ class State:
             at = bisect_left(self.pending, job.id)
             if at < len(self.pending) and self.pending[at] == job.id:
                 del self.pending[at]
-            self.waits.pop(job.id, None)
+            self.moved_on.add(job.id)
             self.planned.pop(job.id, None)
         if job.state.final:
             self.payloads.pop(job.id, None)

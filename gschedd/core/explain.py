@@ -39,7 +39,7 @@ _TOO_LITTLE: Final = {
 def explain(given: PassInput, plan: Plan, job: QueueInput) -> Explanation:
     """Say why `job` does not start. plan: what the pass over `given` decided."""
     work = _Work(given, plan, job)
-    wait = next((wait for wait in plan.waits if wait.job == job.job), None)
+    wait = plan.waits.of(job.job)
     starts = any(start.job == job.job for start in plan.starts)
     planned = next((p for p in plan.planned if p.job == job.job), None)
     return Explanation(

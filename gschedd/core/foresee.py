@@ -41,7 +41,7 @@ def foresee(sure: PassInput, job: QueueInput, decide: Decide) -> Foreseen:
     for start in plan.starts:
         if start.job == job.job:
             return Foreseen(sure.now, tuple(share.node for share in start.shares), Reason.NONE, "")
-    wait = next((wait for wait in plan.waits if wait.job == job.job), None)
+    wait = plan.waits.of(job.job)
     reason, detail = (wait.reason, wait.detail) if wait is not None else (Reason.NONE, "")
     for planned in plan.planned:
         if planned.job == job.job:

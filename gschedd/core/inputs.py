@@ -11,6 +11,7 @@ from gsched.values.job import Request
 from gsched.values.node import Inventory
 from gsched.values.run import NodeShare
 from gsched.values.states import Reason
+from gschedd.core.waits import Waits
 
 
 class Availability(StrEnum):
@@ -154,6 +155,8 @@ class Start(Struct, frozen=True):
     job: JobId
     shares: tuple[NodeShare, ...]  # in rank order; `port` is 0 here, given at commit
     in_order: bool = False  # no job above it waits: it passes none
+    alternative: int = 0  # which it was: 0 = the request, else the number in QueueInput.alternatives plus 1
+    parts: tuple[int, ...] = ()  # nodes of each part, if it has several
 
 
 class PlannedStart(Struct, frozen=True):
@@ -171,18 +174,12 @@ class Preemption(Struct, frozen=True):
     keep: int = 0  # nodes an elastic victim keeps; 0 = it goes whole
 
 
-class Wait(Struct, frozen=True):
-    job: JobId
-    reason: Reason
-    detail: str = ""
-
-
 class Plan(Struct, frozen=True):
     """What one pass decided: starts in the order they were decided, planned starts, and why the others wait."""
 
     starts: tuple[Start, ...] = ()
     planned: tuple[PlannedStart, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    waits: Waits = Waits()
     preemptions: tuple[Preemption, ...] = ()
     claims: tuple[ClaimInput, ...] = ()
 

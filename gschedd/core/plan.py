@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple
+from itertools import groupby
 
+import numpy as np
 from msgspec.structs import replace
 
-from gsched.values.ids import Instant, JobId
+from gsched.values.ids import Instant, JobId, NodeName
 from gsched.values.run import NodeShare
-from gsched.values.states import Reason
-from gschedd.core.inputs import Plan, PlannedStart, Policy, Start, Wait
+from gschedd.core.inputs import Plan, PlannedStart, Policy, Start
 from gschedd.core.kernels.arrays import (
+    CLASS_OTHER,
+    CLASS_PART,
     OUT_AT,
-    OUT_FOUND,
+    OUT_CLASS,
     OUT_NODES,
     OUT_START,
     OUT_VERDICT,
+    SHARE_CLASS,
     SHARE_GPUS,
     SHARE_MEMORY,
     SHARE_NODE,
     SOMEDAY,
+    VERDICT_BEHIND,
     VERDICT_STARTED,
     Grid,
 )
@@ -29,7 +31,7 @@ from gschedd.core.kernels.walk import walk_nb
 from gschedd.core.order import ordered
 from gschedd.core.preempt import preempt
 from gschedd.core.snapshot import Snapshot
-from gschedd.core.words import wait_for
+from gschedd.core.words import waits_of
 from gschedd.core.workspace import make_workspace
 
 
@@ -38,68 +40,62 @@ def plan(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
     snapshot = ordered(snapshot, policy, now)
     work = make_workspace(snapshot, policy, now)
     blocked_from = walk_nb(*work, now, policy.kill_time_s * 1000, policy.planned_starts, policy.strict_order)
-    decided = snapshot.queue.job.size if blocked_from < 0 else blocked_from + 1
-    walked = as_plan(snapshot, _decisions(work.out, work.shares, decided), blocked_from)
+    walked = as_plan(snapshot, work.classes.columns, work.out, work.shares, blocked_from)
     if not snapshot.queue.preempts.any():
         return walked
     preemptions, claims = preempt(snapshot, work, policy, now)
     return replace(walked, preemptions=preemptions, claims=claims)
 
 
-class Decision(NamedTuple):
-    """What the walk decided for one job."""
-
-    verdict: int
-    found: int = 0  # nodes that hold a member now
-    shares: Sequence[tuple[int, int, int]] = ()  # started: node, GPU mask, memory of each member
-    planned: int = -1  # planned start; -1 = none
-    planned_nodes: Sequence[int] = ()
-
-
-def _decisions(out: Grid, shares: Grid, decided: int) -> Iterator[Decision]:
-    """The walk's columns as rows, in queue order."""
-    columns = (out[row].tolist() for row in (OUT_VERDICT, OUT_FOUND, OUT_AT, OUT_NODES, OUT_START))
-    node, gpus, memory = (shares[row].tolist() for row in (SHARE_NODE, SHARE_GPUS, SHARE_MEMORY))
-    for verdict, found, at, count, start in islice(zip(*columns, strict=True), decided):
-        if verdict == VERDICT_STARTED:
-            rows = slice(at, at + count)
-            yield Decision(verdict, 0, list(zip(node[rows], gpus[rows], memory[rows], strict=True)))
-        else:
-            yield Decision(verdict, found, (), start, node[at : at + count])
-
-
-def as_plan(snapshot: Snapshot, decisions: Iterable[Decision], blocked_from: int) -> Plan:
-    """Decisions as values. blocked_from: the job that nobody could pass any more; -1 = none."""
-    starts: list[Start] = []
-    planned: list[PlannedStart] = []
-    waits: list[Wait] = []
-    known: dict[tuple[int, int, int], tuple[Reason, str]] = {}
-    above: JobId | None = None  # the highest planned job
-    down = frozenset(name for name, up in zip(snapshot.names, snapshot.nodes.up.tolist(), strict=True) if not up)
-    jobs, classes = snapshot.queue.job.tolist(), snapshot.queue.cls.tolist()
-    for job, c, decision in zip(jobs, classes, decisions, strict=False):
-        if decision.verdict == VERDICT_STARTED:
-            starts.append(Start(job, _shares(snapshot, c, decision)))
-            continue
-        key = (c, decision.verdict, decision.found)
-        if key not in known:
-            request = snapshot.requests[c]
-            known[key] = wait_for(decision.verdict, request, decision.found, above, snapshot.names, down)
-        waits.append(Wait(job, *known[key]))
-        if decision.planned < 0:
-            continue
-        if above is None:
-            above = job
-            known.clear()
-        if decision.planned < SOMEDAY:
-            nodes = tuple(snapshot.names[n] for n in decision.planned_nodes)
-            planned.append(PlannedStart(job, Instant(decision.planned), nodes))
+def as_plan(snapshot: Snapshot, classes: Grid, out: Grid, shares: Grid, blocked_from: int) -> Plan:
+    """What was decided, as values. blocked_from: the row of the job that nobody could pass any more; -1 = none."""
     if blocked_from >= 0:
-        behind = f"waits behind job {jobs[blocked_from]}"
-        waits += [Wait(job, Reason.PRIORITY, behind) for job in jobs[blocked_from + 1 :]]
-    return Plan(tuple(starts), tuple(planned), tuple(waits))
+        out[OUT_VERDICT, blocked_from + 1 :] = VERDICT_BEHIND
+    queue = snapshot.queue
+    started = out[OUT_VERDICT] == VERDICT_STARTED
+    planned = np.flatnonzero((out[OUT_START] >= 0) & ~started)
+    rows = shares[:, : int((out[OUT_AT] + out[OUT_NODES]).max(initial=0))].tolist()
+    return Plan(
+        starts=_starts(snapshot, classes, out[:, started], np.stack([queue.job, queue.cls])[:, started], rows),
+        planned=tuple(
+            PlannedStart(JobId(int(queue.job[j])), Instant(int(out[OUT_START, j])), _names(snapshot, out, j, rows))
+            for j in planned.tolist()
+            if out[OUT_START, j] < SOMEDAY
+        ),
+        waits=waits_of(snapshot, out, ~started, int(planned[0]) if planned.size else -1, blocked_from),
+    )
 
 
-def _shares(snapshot: Snapshot, c: int, decision: Decision) -> tuple[NodeShare, ...]:
-    cores = int(snapshot.classes.cores[c])
-    return tuple(NodeShare(snapshot.names[node], cores, memory, gpus) for node, gpus, memory in decision.shares)
+def _starts(snapshot: Snapshot, classes: Grid, out: Grid, queue: Grid, rows: list[list[int]]) -> tuple[Start, ...]:
+    """The jobs that start, in the order of the queue. out, queue: a column for each."""
+    names, cores = snapshot.names, snapshot.classes.cores.tolist()
+    node, gpus, memory, cls = (rows[row] for row in (SHARE_NODE, SHARE_GPUS, SHARE_MEMORY, SHARE_CLASS))
+    starts = []
+    for job, at, count in zip(queue[0].tolist(), out[OUT_AT].tolist(), out[OUT_NODES].tolist(), strict=True):
+        mine = range(at, at + count)
+        starts.append(
+            Start(JobId(job), tuple([NodeShare(names[node[i]], cores[cls[i]], memory[i], gpus[i]) for i in mine]))
+        )
+    for i in np.flatnonzero((out[OUT_CLASS] != queue[1]) | (classes[CLASS_PART, out[OUT_CLASS]] >= 0)).tolist():
+        classes_of = cls[out[OUT_AT, i] : out[OUT_AT, i] + out[OUT_NODES, i]]
+        parts = tuple(len(list(part)) for _, part in groupby(classes_of))
+        starts[i] = replace(
+            starts[i],
+            alternative=_alternative(classes, int(queue[1, i]), int(out[OUT_CLASS, i])),
+            parts=parts if len(parts) > 1 else (),
+        )
+    return tuple(starts)
+
+
+def _alternative(classes: Grid, first: int, taken: int) -> int:
+    """Which of the job's alternatives the class `taken` is: 0 = its request itself."""
+    count = 0
+    while first != taken:
+        first = int(classes[CLASS_OTHER, first])
+        count += 1
+    return count
+
+
+def _names(snapshot: Snapshot, out: Grid, j: int, rows: list[list[int]]) -> tuple[NodeName, ...]:
+    at, count = int(out[OUT_AT, j]), int(out[OUT_NODES, j])
+    return tuple(snapshot.names[n] for n in rows[SHARE_NODE][at : at + count])

@@ -7,12 +7,23 @@ settled by running it. Nothing here is meant to be quick.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from gsched.values.ids import Instant
 from gschedd.core.inputs import Plan, Policy
 from gschedd.core.kernels.arrays import (
+    CLASS_LEAST,
+    CLASS_LEVEL,
+    CLASS_MOST,
+    CLASS_SEGMENT,
+    CLASS_SWITCHES,
+    CLASS_SWITCHES_WAIT,
     FOREVER,
-    MUST,
+    OUT_ROWS,
+    OUT_START,
+    SHARE_ROWS,
     SOMEDAY,
     VERDICT_IMPOSSIBLE,
     VERDICT_NOT_AVAILABLE,
@@ -20,11 +31,22 @@ from gschedd.core.kernels.arrays import (
     VERDICT_RESOURCES,
     VERDICT_STARTED,
 )
-from gschedd.core.links_twin import best_class_py, subset_py
+from gschedd.core.links_twin import subset_py
 from gschedd.core.order import ordered
-from gschedd.core.plan import Decision, as_plan
-from gschedd.core.room_twin import Room, RoomTwin
+from gschedd.core.place_twin import Bounds, PlaceTwin, Spot
+from gschedd.core.plan import as_plan
 from gschedd.core.snapshot import Snapshot
+
+
+class Decision(NamedTuple):
+    """What was decided for one job."""
+
+    verdict: int
+    found: int = 0  # nodes that hold a member now
+    shares: Sequence[tuple[int, int, int, int]] = ()  # started: node, GPU mask, memory, class of each member
+    planned: int = -1  # planned start; -1 = none
+    planned_nodes: Sequence[int] = ()
+    taken: int = 0  # started: the class of the alternative that it was
 
 
 def plan_py(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
@@ -32,79 +54,8 @@ def plan_py(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
     return PassTwin(ordered(snapshot, policy, now), policy, now).plan()
 
 
-class PassTwin(RoomTwin):
+class PassTwin(PlaceTwin):
     """One pass over lists."""
-
-    def scan_py(self, c: int, start: int, end: int) -> dict[int, Room]:
-        """Room on each node that holds a member through the window; the mask holds usable GPUs only."""
-        found = {}
-        for n in range(self.size):
-            room = self.clear_py(c, -1, n, start, end)
-            if self.takes_new(c, n) and self.member_fits_py(c, n, room):
-                usable = int(self.s.classes.usable[self.s.classes.gpu_row[c], n]) if self.s.classes.gpus[c] else -1
-                found[n] = (room[0] & usable, room[1], room[2])
-        return found
-
-    # Which nodes.
-
-    def place_py(self, c: int, count: int, found: dict[int, Room], late: Sequence[int] = ()) -> list[int]:
-        must = [n for n in found if self.eligible(c, n) & MUST]
-        if count == 1 or not self.s.classes.gpus[c] or late:
-            return self.take_py(c, count, list(found), found, late)
-        for level in range(self.s.tree.domains.size):
-            domains = self.split_py(level, list(found))
-            fitting = [d for d in domains if len(d) >= count and set(must) <= set(d)]
-            if fitting:
-                return self.fill_py(c, level, min(fitting, key=len), count, found)
-        raise AssertionError("the last level holds every node")
-
-    def split_py(self, level: int, among: Sequence[int]) -> list[list[int]]:
-        """The nodes by their domain at a level, in topology order."""
-        domains: dict[int, list[int]] = {}
-        for n in sorted(among):
-            domains.setdefault(int(self.s.tree.domain[level, n]), []).append(n)
-        return list(domains.values())
-
-    def fill_py(self, c: int, level: int, within: list[int], count: int, found: dict[int, Room]) -> list[int]:
-        """Take `count` of the nodes of one domain: fewest children, then the same inside each child."""
-        if level == 0:
-            return self.take_py(c, count, within, found)
-        children = self.split_py(level - 1, within)
-        quotas = [sum(self.eligible(c, n) & MUST > 0 for n in child) for child in children]
-        left = count - sum(quotas)
-        while left:
-            spare = [len(child) - quota for child, quota in zip(children, quotas, strict=True)]
-            used = [i for i, quota in enumerate(quotas) if quota and spare[i]]
-            among = used or [i for i, free in enumerate(spare) if free]
-            whole = [i for i in among if spare[i] >= left]
-            pick = min(whole, key=lambda i: (spare[i], i)) if whole else min(among, key=lambda i: (-spare[i], i))
-            taken = min(spare[pick], left)
-            quotas[pick] += taken
-            left -= taken
-        parts = [self.fill_py(c, level - 1, child, quota, found) for child, quota in zip(children, quotas, strict=True)]
-        return sorted(n for part in parts for n in part)
-
-    def take_py(
-        self, c: int, count: int, within: Sequence[int], found: dict[int, Room], late: Sequence[int] = ()
-    ) -> list[int]:
-        """The best `count` nodes by the order of candidates."""
-        need, cores = int(self.s.classes.gpus[c]), int(self.s.classes.cores[c])
-
-        def key(n: int) -> tuple[int, ...]:
-            leaf = self.s.tree.domain[0]
-            return (
-                0 if self.eligible(c, n) & MUST else 1,
-                n in late,
-                best_class_py(self.s.links, int(self.s.nodes.links[n]), found[n][0], need),
-                found[n][0].bit_count() - need,
-                min(found[n][1] - cores, 32767),
-                min(sum(leaf[other] == leaf[n] for other in found), 4095),
-                n,
-            )
-
-        return sorted(sorted(within, key=key)[:count])
-
-    # The walk.
 
     def plan(self) -> Plan:
         queue = self.s.queue
@@ -118,71 +69,89 @@ class PassTwin(RoomTwin):
                 if c in failed and limit >= failed[c][0]:
                     decision = Decision(*failed[c][1:])
                 else:
-                    decision = self.try_start_py(c, limit)
+                    decision = self.try_start_py(j, c, limit)
                     if not decision.shares:
                         failed[c] = limit, decision.verdict, decision.found
             decisions.append(decision)
             if decision.shares or decision.verdict == VERDICT_IMPOSSIBLE:
                 continue
             if self.policy.strict_order:
-                return as_plan(self.s, decisions, len(decisions) - 1)
+                return self.as_plan_py(decisions, len(decisions) - 1)
             if left and decision.verdict != VERDICT_NOT_AVAILABLE:
                 left -= 1
                 decisions[-1] = self.plan_ahead_py(j, c, limit, decision)
-        return as_plan(self.s, decisions, -1)
+        return self.as_plan_py(decisions, -1)
+
+    def as_plan_py(self, decisions: Sequence[Decision], blocked_from: int) -> Plan:
+        """The decisions in the columns in which the kernels leave theirs."""
+        out = np.zeros((OUT_ROWS, self.s.queue.job.size), dtype=np.int64)
+        out[OUT_START] = -1
+        shares: list[tuple[int, int, int, int]] = []
+        for j, decision in enumerate(decisions):
+            mine = [*decision.shares, *((n, 0, 0, 0) for n in decision.planned_nodes)]
+            out[:, j] = (decision.verdict, decision.found, len(mine), len(shares), decision.planned, decision.taken)
+            shares += mine
+        columns = np.array(shares, dtype=np.int64).reshape(len(shares), SHARE_ROWS).T
+        return as_plan(self.s, self.columns, out, columns, blocked_from)
 
     def outlook_py(self, c: int) -> int:
-        nodes = self.s.nodes
+        nodes, columns = self.s.nodes, self.columns
+        forever = columns[CLASS_SWITCHES_WAIT, c] >= SOMEDAY
+        bounds = Bounds(int(columns[CLASS_LEVEL, c]), int(columns[CLASS_SWITCHES, c]) if forever else 0)
+        least = int(columns[CLASS_LEAST, c])
         idle = [(int(nodes.gpus[n]), int(nodes.cores[n]), int(nodes.memory[n])) for n in range(self.size)]
         ever = [n for n in range(self.size) if self.eligible(c, n) and self.member_fits_py(c, n, idle[n])]
-        if not self.enough(c, ever):
-            return VERDICT_IMPOSSIBLE
         whole = [(room[0] & int(nodes.healthy[n]), *room[1:]) for n, room in enumerate(idle)]
         up = [n for n in ever if self.takes_new(c, n) and self.member_fits_py(c, n, whole[n])]
-        return VERDICT_STARTED if self.enough(c, up) else VERDICT_NOT_AVAILABLE
+        if self.takes_py(c, up, bounds) >= least:
+            return VERDICT_STARTED
+        return VERDICT_NOT_AVAILABLE if self.takes_py(c, ever, bounds) >= least else VERDICT_IMPOSSIBLE
 
-    def try_start_py(self, c: int, limit: int) -> Decision:
-        classes, now = self.s.classes, self.now
-        least, most = int(classes.least[c]), int(classes.most[c])
-        found = self.scan_py(c, now, FOREVER)
-        count = min(len(found), most)
-        if most == least or not self.enough(c, list(found)):
-            found, count = self.scan_py(c, now, self.end_py(now, limit)), least
-        if not self.enough(c, list(found)):
-            free = [
-                n
-                for n in range(self.size)
-                if self.takes_new(c, n) and self.member_fits_py(c, n, self.running_room_py(n, now))
-            ]
-            return Decision(VERDICT_PRIORITY if self.enough(c, free) else VERDICT_RESOURCES, len(free))
-        shares = self.shares_py(c, self.place_py(c, count, found), found)
-        for n, gpus, memory in shares:
+    def bounds_py(self, c: int) -> Bounds:
+        return Bounds(int(self.columns[CLASS_LEVEL, c]), int(self.columns[CLASS_SWITCHES, c]))
+
+    def try_start_py(self, j: int, c: int, limit: int) -> Decision:
+        now, bounds = self.now, self.bounds_py(c)
+        least, most = int(self.columns[CLASS_LEAST, c]), int(self.columns[CLASS_MOST, c])
+        found = self.scan_py(c, j, now, FOREVER) if most > least else {}
+        count = min(self.takes_py(c, found, bounds), most)
+        if count < least:
+            found, count = self.scan_py(c, j, now, self.end_py(now, limit)), least
+        if self.takes_py(c, found, bounds) < least:
+            free = self.unplanned_py(c)
+            held_back = self.takes_py(c, free, bounds) >= least
+            return Decision(VERDICT_PRIORITY if held_back else VERDICT_RESOURCES, len(free))
+        segment = max(int(self.columns[CLASS_SEGMENT, c]), 1)
+        count = max(count - count % segment, least)
+        chosen = [self.best_one_py(c, found)] if most == 1 else self.place_py(c, count, found, bounds)
+        shares = self.shares_py(c, chosen, found)
+        for n, gpus, memory, _ in shares:
             end = SOMEDAY if limit >= SOMEDAY else now + limit
-            self.held[n].append((now, end, (gpus, int(classes.cores[c]), memory)))
-        return Decision(VERDICT_STARTED, 0, shares)
+            self.held[n].append((now, end, (gpus, int(self.s.classes.cores[c]), memory)))
+        return Decision(VERDICT_STARTED, 0, shares, taken=c)
 
-    def shares_py(self, c: int, chosen: Sequence[int], found: dict[int, Room]) -> list[tuple[int, int, int]]:
-        """(node, GPU mask, memory) of each member."""
+    def shares_py(self, c: int, chosen: Sequence[int], found: dict[int, Spot]) -> list[tuple[int, int, int, int]]:
+        """(node, GPU mask, memory, class) of each member."""
         count = int(self.s.classes.gpus[c])
         kinds = self.s.nodes.links
-        return [
-            (n, subset_py(self.s.links, int(kinds[n]), found[n][0], count), self.memory_need_py(c, n)) for n in chosen
-        ]
+        masks = {n: subset_py(self.s.links, int(kinds[n]), found[n].gpus, count) for n in chosen}
+        return [(n, masks[n], self.memory_need_py(c, n), c) for n in chosen]
 
     def plan_ahead_py(self, j: int, c: int, limit: int, waits: Decision) -> Decision:
+        least, bounds = int(self.columns[CLASS_LEAST, c]), self.bounds_py(c)
         for start in self.instants_py():
             end = self.end_py(start, limit)
-            found = self.scan_py(c, start, end)
-            if self.enough(c, list(found)):
+            found = self.scan_py(c, j, start, end)
+            if self.takes_py(c, found, bounds) >= least:
                 break
         else:
             return waits
         late = [n for n in found if start >= SOMEDAY and self.node_when_py(c, n) >= SOMEDAY]
-        shares = self.shares_py(c, self.place_py(c, int(self.s.classes.least[c]), found, late), found)
+        shares = self.shares_py(c, self.place_py(c, least, found, bounds, late), found)
         guard = self.now if start - self.now <= self.policy.kill_time_s * 1000 else start
-        for n, gpus, memory in shares:
+        for n, gpus, memory, _ in shares:
             self.ahead[n].append((guard, (start, end, (gpus, int(self.s.classes.cores[c]), memory)), j))
-        return Decision(waits.verdict, waits.found, (), start, [n for n, _, _ in shares])
+        return Decision(waits.verdict, waits.found, (), start, [n for n, *_ in shares])
 
     def instants_py(self) -> list[int]:
         """Every instant at which anything ends, and now."""

@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from gsched.values.ids import JobId, NodeName
 from gsched.values.job import Request
 from gsched.values.states import Reason
 from gschedd.core.kernels.arrays import (
+    OUT_FOUND,
+    OUT_VERDICT,
+    VERDICT_BEHIND,
     VERDICT_IMPOSSIBLE,
     VERDICT_NOT_AVAILABLE,
     VERDICT_PRIORITY,
+    VERDICTS,
+    Grid,
 )
+from gschedd.core.snapshot import Snapshot
+from gschedd.core.waits import Waits
+
+
+def waits_of(snapshot: Snapshot, out: Grid, waiting: npt.NDArray[np.bool_], above: int, blocked_from: int) -> Waits:
+    """Why the jobs of the rows `waiting` wait. above: row of the highest planned job; blocked_from: see `as_plan`."""
+    names, requests = snapshot.names, snapshot.requests
+    up, size = snapshot.nodes.up.copy(), len(names) + 1
+    jobs = snapshot.queue.job[waiting]
+    top = JobId(int(snapshot.queue.job[max(above, blocked_from)])) if max(above, blocked_from) >= 0 else None
+    later = np.arange(waiting.size)[waiting] > above if above >= 0 else np.zeros(jobs.size, dtype=np.bool_)
+    kinds = (snapshot.queue.cls[waiting] * VERDICTS + out[OUT_VERDICT, waiting]) * size + out[OUT_FOUND, waiting]
+
+    def words(kind: int) -> tuple[Reason, str]:
+        rest, after = divmod(kind, 2)
+        rest, found = divmod(rest, size)
+        c, verdict = divmod(rest, VERDICTS)
+        if verdict == VERDICT_BEHIND:
+            return Reason.PRIORITY, f"waits behind job {top}"
+        down = frozenset(name for name, is_up in zip(names, up.tolist(), strict=True) if not is_up)
+        return wait_for(verdict, requests[c], found, top if after else None, names, down)
+
+    return Waits(jobs, kinds * 2 + later, words)
 
 
 def wait_for(

@@ -14,8 +14,15 @@ from gschedd.core.kernels.arrays import (
     BITS_GE,
     BITS_ROWS,
     BITS_UP,
+    CLASS_LEVEL,
+    CLASS_OTHER,
+    CLASS_OWN,
+    CLASS_PART,
+    CLASS_REQUIRED,
+    CLASS_ROWS,
     FOREVER,
     HELD_ROWS,
+    MEMO_ROWS,
     MOST_GE,
     MUST,
     NODE_AHEAD,
@@ -24,14 +31,18 @@ from gschedd.core.kernels.arrays import (
     NODE_ROWS,
     NODE_RUNS,
     NODE_UP,
+    OUT_ROWS,
     OUT_START,
-    ClassArrays,
+    SCAN_ROWS,
+    SHARE_ROWS,
+    TALLY_ROWS,
     Classes,
     Grid,
     Int64s,
     Links,
     NodeArrays,
     RunArrays,
+    Tally,
     Tree,
 )
 from gschedd.core.kernels.bits import pack, words_of
@@ -50,8 +61,9 @@ class Workspace(NamedTuple):
     held: Grid  # (HELD_, runs and starts)
     ahead: Grid  # (AHEAD_, planned)
     used: Int64s  # (USED_,)
-    scan: Grid  # (SCAN_, n + 1)
-    times: Int64s  # instants to try
+    tally: Tally  # (TALLY_, levels, n)
+    scan: Grid  # (SCAN_, n)
+    times: Grid  # (1, instants to try)
     memo: Grid  # (MEMO_, classes)
     out: Grid  # (OUT_, q)
     shares: Grid  # (SHARE_, members of starts and planned starts)
@@ -62,25 +74,25 @@ def make_workspace(snapshot: Snapshot, policy: Policy, now: Instant) -> Workspac
     size, jobs = snapshot.nodes.up.size, snapshot.queue.job.size
     starts, planned = _most_members(snapshot), _most_planned(snapshot, policy)
     heads, held = _held(snapshot.runs, size, starts, now, policy.kill_time_s * 1000)
-    out = _zeros(5, jobs)
+    out = _zeros(OUT_ROWS, jobs)
     out[OUT_START] = -1
-    columns = snapshot.classes
     nodes = _nodes(snapshot.nodes, heads)
     return Workspace(
         nodes=nodes,
         bits=_bits(nodes),
         tree=snapshot.tree,
         links=snapshot.links,
-        classes=_classes(columns),
-        queue=np.stack([snapshot.queue.cls, snapshot.queue.limit]),
+        classes=_classes(snapshot),
+        queue=np.stack([snapshot.queue.cls, snapshot.queue.limit, np.zeros(jobs, dtype=np.int64)]),
         held=held,
         ahead=_zeros(AHEAD_ROWS, planned),
         used=np.array([snapshot.runs.node.size, 0, 0], dtype=np.int64),
-        scan=_zeros(11, size + 1),
-        times=np.zeros(1 + size + held.shape[1] + planned, dtype=np.int64),
-        memo=_zeros(4, columns.least.size),
+        tally=np.zeros((TALLY_ROWS, snapshot.tree.domains.size, max(size, 1)), dtype=np.int64),
+        scan=_zeros(SCAN_ROWS, size),
+        times=_zeros(1, 1 + size + held.shape[1] + planned),
+        memo=_zeros(MEMO_ROWS, snapshot.classes.least.size),
         out=out,
-        shares=_zeros(3, starts + planned),
+        shares=_zeros(SHARE_ROWS, starts + planned),
     )
 
 
@@ -102,12 +114,21 @@ def _bits(nodes: Grid) -> Grid:
     return bits
 
 
-def _classes(columns: ClassArrays) -> Classes:
-    eligible = columns.eligible
+def class_grid(snapshot: Snapshot) -> Grid:
+    """(CLASS_, classes)."""
+    grid = _zeros(CLASS_ROWS, snapshot.classes.least.size)
+    grid[: CLASS_REQUIRED + 1] = snapshot.classes[:-2]
+    grid[[CLASS_OWN, CLASS_PART, CLASS_OTHER]] = -1
+    grid[CLASS_LEVEL] = snapshot.tree.domains.size - 1
+    return grid
+
+
+def _classes(snapshot: Snapshot) -> Classes:
+    eligible = snapshot.classes.eligible
     return Classes(
-        columns=np.stack([*columns[:-2], np.full(columns.least.size, -1, dtype=np.int64)]),
+        columns=class_grid(snapshot),
         eligible=eligible,
-        usable=columns.usable,
+        usable=snapshot.classes.usable,
         may=pack(eligible > 0),
         must=pack(eligible & MUST > 0),
         avoided=pack(eligible & AVOIDED > 0),

@@ -159,7 +159,8 @@ def take_plan(change: StateChange, plan: Plan) -> None:
     After the first that is dropped, those that would pass a job which waits are left for the next pass.
     """
     state = change.state
-    state.waits = {wait.job: wait for wait in plan.waits if _waits(state, wait.job)}
+    state.waits = plan.waits
+    state.moved_on.clear()
     planned = {start.job: start for start in plan.planned if _waits(state, start.job)}
     note_moves(change, planned)
     state.noted_drops &= {start.job for start in plan.starts}
@@ -238,7 +239,7 @@ def reason_of(state: State, job: Job) -> tuple[Reason, str]:
         return (job.reason, job.detail) if kept else (Reason.CLEANING, "its last run is being cleaned up")
     if job.id in state.backing_off:
         return Reason.LAUNCH_FAILURE, job.detail
-    wait = state.waits.get(JobId(job.id))
+    wait = None if job.id in state.moved_on else state.waits.of(JobId(job.id))
     if wait is not None:
         return wait.reason, wait.detail
     return (Reason.NONE, "") if state.nodes else (Reason.NODES_UNKNOWN, "no node has joined yet")

@@ -14,7 +14,12 @@ from gschedd.core.kernels.arrays import (
     AHEAD_START,
     AVOIDED,
     BITS_AHEAD,
+    BITS_CHOSEN,
+    BITS_FITS,
+    BITS_LATE,
+    BITS_UP,
     CLASS_CORES,
+    CLASS_GPU_ROW,
     CLASS_GPUS,
     CLASS_LEAST,
     CLASS_REQUIRED,
@@ -36,12 +41,12 @@ from gschedd.core.kernels.arrays import (
     OUT_START,
     QUEUE_CLS,
     QUEUE_LIMIT,
-    SCAN_CHOSEN,
-    SCAN_FITS,
+    SCAN_CORES,
     SCAN_GPUS,
     SCAN_KEY,
-    SCAN_LATE,
+    SCAN_LEFT,
     SCAN_WHEN,
+    SHARE_CLASS,
     SHARE_NODE,
     SOMEDAY,
     USED_AHEAD,
@@ -50,13 +55,15 @@ from gschedd.core.kernels.arrays import (
     Grid,
     Int64s,
     Links,
+    Tally,
     Tree,
 )
-from gschedd.core.kernels.bits import put_nb
+from gschedd.core.kernels.bits import ctz_nb, has_nb, popcount_nb, put_nb
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.links import subset_nb
-from gschedd.core.kernels.place import place_nb, scan_nb
-from gschedd.core.kernels.room import member_fits_nb, memory_need_nb, running_room_nb
+from gschedd.core.kernels.place import bounds_nb, capacity_nb, place_nb
+from gschedd.core.kernels.room import clear_nb, member_fits_nb, memory_need_nb, running_room_nb
+from gschedd.core.kernels.sort import sort_nb
 
 
 @kernel
@@ -71,8 +78,10 @@ def plan_ahead_nb(
     held: Grid,
     ahead: Grid,
     used: Int64s,
+    memo: Grid,
+    tally: Tally,
     scan: Grid,
-    times: Int64s,
+    times: Grid,
     out: Grid,
     shares: Grid,
     now: int,
@@ -84,25 +93,43 @@ def plan_ahead_nb(
     a limit keep out, so nodes that become free stay free for it. Then nodes that are free soonest are taken first.
     """
     c = queue[QUEUE_CLS, j]
-    start = _earliest_nb(nodes, classes, c, queue[QUEUE_LIMIT, j], held, ahead, used, scan, times, now)
+    ceiling, switches = bounds_nb(classes, queue, memo, j, c)
+    start = _earliest_nb(
+        nodes,
+        bits,
+        tree,
+        classes,
+        c,
+        j,
+        queue[QUEUE_LIMIT, j],
+        held,
+        ahead,
+        ceiling,
+        switches,
+        tally,
+        scan,
+        times,
+        now,
+    )
     if start < 0:
         return
     end = window_end_nb(start, queue[QUEUE_LIMIT, j])
-    scan_nb(nodes, classes, c, held, ahead, start, end, now, scan)
+    _find_at_nb(nodes, bits, classes, c, j, held, ahead, start, end, scan)
     if start >= SOMEDAY:
         for n in range(nodes.shape[1]):
-            scan[SCAN_LATE, n] = 1 if scan[SCAN_FITS, n] and scan[SCAN_WHEN, n] >= SOMEDAY else 0
-    place_nb(nodes, tree, links, classes, c, classes.columns[CLASS_LEAST, c], scan)
+            if has_nb(bits, BITS_FITS, n) and scan[SCAN_WHEN, n] >= SOMEDAY:
+                put_nb(bits, BITS_LATE, n)
+    place_nb(nodes, bits, tree, links, classes, c, classes.columns[CLASS_LEAST, c], ceiling, switches, tally, scan)
     guard = now if start - now <= urgent else start
     for n in range(nodes.shape[1]):
-        if not scan[SCAN_CHOSEN, n]:
+        if not has_nb(bits, BITS_CHOSEN, n):
             continue
         cores, memory = classes.columns[CLASS_CORES, c], memory_need_nb(nodes, classes, c, n)
         gpus = subset_nb(links, nodes[NODE_LINKS, n], scan[SCAN_GPUS, n], classes.columns[CLASS_GPUS, c])
         put_ahead_nb(nodes, bits, ahead, used, n, guard, start, end, cores, memory, gpus, j)
         share = used[USED_SHARES]
         used[USED_SHARES] = share + 1
-        shares[SHARE_NODE, share] = n
+        shares[SHARE_NODE, share], shares[SHARE_CLASS, share] = n, c
         out[OUT_NODES, j] += 1
     out[OUT_START, j] = start
 
@@ -146,14 +173,19 @@ def window_end_nb(start: int, limit: int) -> int:
 @kernel
 def _earliest_nb(
     nodes: Grid,
+    bits: Grid,
+    tree: Tree,
     classes: Classes,
     c: int,
+    j: int,
     limit: int,
     held: Grid,
     ahead: Grid,
-    used: Int64s,
+    ceiling: int,
+    switches: int,
+    tally: Tally,
     scan: Grid,
-    times: Int64s,
+    times: Grid,
     now: int,
 ) -> int:
     """The earliest instant at which class c has room through its limit beside what is planned; -1 if none.
@@ -162,21 +194,47 @@ def _earliest_nb(
     aside: the instant at which the last of the needed nodes has its room.
     """
     bound = _bound_nb(nodes, classes, c, held, scan, now)
-    if bound < 0 or used[USED_AHEAD] == 0:
+    if bound < 0:
         return bound
     count = _instants_nb(nodes, held, ahead, scan, times, bound)
-    times[:count].sort()
+    sort_nb(times, 0, count)
     last = -1
     for i in range(count):
-        t = times[i]
+        t = times[0, i]
         if t == last:
             continue
         last = t
         end = window_end_nb(t, limit)
-        found, required, _, _ = scan_nb(nodes, classes, c, held, ahead, t, end, now, scan)
-        if found >= classes.columns[CLASS_LEAST, c] and required >= classes.columns[CLASS_REQUIRED, c]:
+        found = _find_at_nb(nodes, bits, classes, c, j, held, ahead, t, end, scan)
+        least = classes.columns[CLASS_LEAST, c]
+        if found >= least and capacity_nb(bits, int(BITS_FITS), tree, classes, c, ceiling, switches, tally) >= least:
             return int(t)
     return -1
+
+
+@kernel
+def _find_at_nb(
+    nodes: Grid, bits: Grid, classes: Classes, c: int, j: int, held: Grid, ahead: Grid, start: int, end: int, scan: Grid
+) -> int:
+    """Find the nodes that hold one member of class c through [start, end): as `find.find_nb`, but later."""
+    found = 0
+    row = classes.columns[CLASS_ROW, c]
+    for w in range(bits.shape[1]):
+        word = classes.may[row, w] & bits[BITS_UP, w] & ~classes.avoided[row, w]
+        bits[BITS_FITS, w] = bits[BITS_LATE, w] = 0
+        while word:
+            n = (w << 6) + ctz_nb(word)
+            word &= word - 1
+            gpus, cores, memory = running_room_nb(nodes, held, n, start)
+            left = popcount_nb(gpus) - classes.columns[CLASS_GPUS, c], cores - classes.columns[CLASS_CORES, c]
+            gpus, cores, memory = clear_nb(nodes, classes, c, j, held, ahead, n, start, end, gpus, cores, memory)
+            if not member_fits_nb(nodes, classes, c, n, gpus, cores, memory):
+                continue
+            scan[SCAN_GPUS, n] = gpus & classes.usable[classes.columns[CLASS_GPU_ROW, c], n]
+            scan[SCAN_LEFT, n], scan[SCAN_CORES, n] = left
+            put_nb(bits, BITS_FITS, n)
+            found += 1
+    return found
 
 
 @kernel
@@ -199,7 +257,7 @@ def _bound_nb(nodes: Grid, classes: Classes, c: int, held: Grid, scan: Grid, now
             bound = max(bound, scan[SCAN_WHEN, n])
     if rows < classes.columns[CLASS_LEAST, c] or required < classes.columns[CLASS_REQUIRED, c]:
         return -1
-    scan[SCAN_KEY, :rows].sort()
+    sort_nb(scan, int(SCAN_KEY), rows)
     return int(max(bound, scan[SCAN_KEY, classes.columns[CLASS_LEAST, c] - 1]))
 
 
@@ -222,26 +280,26 @@ def node_when_nb(nodes: Grid, classes: Classes, c: int, held: Grid, n: int, now:
 
 
 @kernel
-def _instants_nb(nodes: Grid, held: Grid, ahead: Grid, scan: Grid, times: Int64s, bound: int) -> int:
+def _instants_nb(nodes: Grid, held: Grid, ahead: Grid, scan: Grid, times: Grid, bound: int) -> int:
     """Fill `scan.times` with the instants from `bound` on at which a start may become possible; returns how many."""
-    times[0] = bound
+    times[0, 0] = bound
     count = 1
     for n in range(nodes.shape[1]):
         if scan[SCAN_WHEN, n] > bound:
-            times[count] = scan[SCAN_WHEN, n]
+            times[0, count] = scan[SCAN_WHEN, n]
             count += 1
         if nodes[NODE_AHEAD, n] < 0:
             continue
         row = nodes[NODE_RUNS, n]
         while row >= 0:
             if held[HELD_END, row] > bound:
-                times[count] = held[HELD_END, row]
+                times[0, count] = held[HELD_END, row]
                 count += 1
             row = held[HELD_LINK, row]
         row = nodes[NODE_AHEAD, n]
         while row >= 0:
             if ahead[AHEAD_END, row] > bound:
-                times[count] = min(ahead[AHEAD_END, row], SOMEDAY)
+                times[0, count] = min(ahead[AHEAD_END, row], SOMEDAY)
                 count += 1
             row = ahead[AHEAD_LINK, row]
     return count

@@ -14,6 +14,7 @@ import numpy.typing as npt
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Grid: TypeAlias = npt.NDArray[np.int64]  # two dimensions, rows by name
+Tally: TypeAlias = npt.NDArray[np.int64]  # three: rows by name, levels, domains of a level
 
 SOMEDAY: Final = 1 << 60
 FOREVER: Final = SOMEDAY + 1  # the end of a window that also covers SOMEDAY
@@ -183,10 +184,25 @@ CLASS_ROW: Final = 6
 CLASS_GPU_ROW: Final = 7
 CLASS_REQUIRED: Final = 8
 CLASS_OWN: Final = 9  # AHEAD_OWNER of its reservation's rows; -1 = it has none
+CLASS_LEVEL: Final = 10  # the highest level that it may cross
+CLASS_PREFER: Final = 11  # crossing levels up to this one costs nothing
+CLASS_ANYWHERE: Final = 12  # 1 = where its nodes are does not matter
+CLASS_SWITCHES: Final = 13  # most leaf switches; 0 = any number
+CLASS_SWITCHES_WAIT: Final = 14  # ms from when it became eligible; then any number will do; SOMEDAY = never
+CLASS_SEGMENT: Final = 15  # its nodes come in groups of so many under one leaf switch
+CLASS_PART: Final = 16  # class of the part to be placed together with this one; -1 = it is the last
+CLASS_OTHER: Final = 17  # class to try when this one does not fit; -1 = none
+CLASS_ROWS: Final = 18
 
 # Rows of the queue's grid.
 QUEUE_CLS: Final = 0
 QUEUE_LIMIT: Final = 1
+QUEUE_BINDS: Final = 2  # bits of what still binds it: BINDS_SWITCHES, BINDS_PATIENCE
+QUEUE_ROWS: Final = 3
+
+BINDS_SWITCHES: Final = 1  # it waits for few switches still
+BINDS_PATIENCE: Final = 2  # it waits for the best level still
+BINDS_ALL: Final = 4  # how many combinations there are
 
 # Rows of what runs and this pass's starts hold: a chain per node.
 HELD_LINK: Final = 0  # next in the chain; -1 = the last
@@ -211,17 +227,18 @@ AHEAD_NODE: Final = 8
 AHEAD_ROWS: Final = 9
 
 # Rows of the workspace: what one class finds on each node in one window.
-SCAN_FITS: Final = 0  # 1 = holds one member
-SCAN_GPUS: Final = 1  # mask of usable GPUs there
-SCAN_CORES: Final = 2  # cores left there once the member has its own
-SCAN_LATE: Final = 3  # 1 = room comes only SOMEDAY
-SCAN_BEFORE: Final = 4  # prefix sum of fits, n + 1 long
-SCAN_MUST: Final = 5  # prefix sum of required nodes, n + 1 long
-SCAN_QUOTA_ABOVE: Final = 6  # members each domain takes, at the level above
-SCAN_QUOTA: Final = 7  # and at this one
-SCAN_KEY: Final = 8  # sort keys
-SCAN_WHEN: Final = 9  # when a node first has room, planned starts left aside; -1 = never
-SCAN_CHOSEN: Final = 10  # 1 = in the placement
+SCAN_GPUS: Final = 0  # mask of usable GPUs there
+SCAN_LEFT: Final = 1  # free GPUs left there once the member has its own
+SCAN_CORES: Final = 2  # cores left there then
+SCAN_KEY: Final = 3  # sort keys
+SCAN_WHEN: Final = 4  # when a node first has room, planned starts left aside; -1 = never
+SCAN_ROWS: Final = 5
+
+# Rows of the tally: for each level (next index) and domain of it (last index).
+TALLY_FITS: Final = 0  # members that it takes
+TALLY_MUST: Final = 1  # required nodes among them, in whole segments
+TALLY_QUOTA: Final = 2  # members that it is given
+TALLY_ROWS: Final = 3
 
 # Rows of what was decided for each job.
 OUT_VERDICT: Final = 0  # one of the VERDICT_ numbers
@@ -229,17 +246,23 @@ OUT_FOUND: Final = 1  # nodes that hold a member now
 OUT_NODES: Final = 2  # nodes started on or planned on
 OUT_AT: Final = 3  # its first share
 OUT_START: Final = 4  # planned start; -1 = none
+OUT_CLASS: Final = 5  # started: the class of the alternative that it was
+OUT_ROWS: Final = 6
 
 # Rows of what starts take and where planned starts are.
 SHARE_NODE: Final = 0
 SHARE_GPUS: Final = 1
 SHARE_MEMORY: Final = 2
+SHARE_CLASS: Final = 3
+SHARE_ROWS: Final = 4
 
 # Rows of what is known of a class.
 MEMO_OUTLOOK: Final = 0  # 0 = not judged yet, else 1 + a verdict: could it ever run, could it run on what is up
 MEMO_LIMIT: Final = 1  # the least limit that failed
 MEMO_VERDICT: Final = 2  # then
 MEMO_FOUND: Final = 3  # then
+MEMO_IDEAL: Final = 4  # 1 + the lowest level that would hold it if all that is up were idle; 0 = not judged yet
+MEMO_ROWS: Final = 5
 
 # How many rows are in use.
 USED_HELD: Final = 0
@@ -248,6 +271,8 @@ USED_SHARES: Final = 2
 
 VERDICT_STARTED: Final = 0
 VERDICT_RESOURCES: Final = 1  # too few nodes hold a member now
-VERDICT_PRIORITY: Final = 2  # it would delay a job above, or nobody may pass
+VERDICT_PRIORITY: Final = 2  # it would delay a job above
 VERDICT_NOT_AVAILABLE: Final = 3  # only nodes that are drained, away or short of healthy GPUs could hold it
 VERDICT_IMPOSSIBLE: Final = 4  # no set of the known nodes could
+VERDICT_BEHIND: Final = 5  # nobody may pass a job above
+VERDICTS: Final = 6

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite.ir import Constant, IntType
 from numba import types
+from numba.core import config
 from numba.extending import intrinsic
 
 from gschedd.core.kernels.arrays import BITS_GE, MOST_GE, Grid, Int64s
@@ -35,8 +36,12 @@ def _ctz(_context: Any, _mask: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-_popcount_one = cast(Callable[[int], int], intrinsic(_popcount))
-_ctz_one = cast(Callable[[int], int], intrinsic(_ctz))
+if vars(config)["DISABLE_JIT"]:  # kernels run as plain Python, to be stepped through; words then hold 63 nodes at most
+    _popcount_one = cast(Callable[[int], int], lambda mask: int(mask).bit_count())
+    _ctz_one = cast(Callable[[int], int], lambda mask: (int(mask) & -int(mask)).bit_length() - 1 if mask else WORD)
+else:
+    _popcount_one = cast(Callable[[int], int], intrinsic(_popcount))
+    _ctz_one = cast(Callable[[int], int], intrinsic(_ctz))
 
 
 @kernel

@@ -11,5 +11,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def kernel(function: Function) -> Function:
-    """Compile for integers and flat arrays; other threads go on while it runs."""
-    return cast(Function, njit(nogil=True, cache=True)(function))
+    """Compile for integers and flat arrays; other threads go on while it runs.
+
+    Arrays are not counted as they are passed: no kernel makes one, and counting took most of the time of small ones.
+    """
+    compiled = cast(Callable[..., Callable[[Function], Function]], njit)(nogil=True, cache=True, _nrt=False)
+    return compiled(function)
