@@ -15,7 +15,8 @@ from msgspec import Struct
 from gsched import __version__
 from gsched.errors import BadRequest, ProtocolError
 from gsched.protocol.frames import pack_body, unpack_body
-from gschedd.core.inputs import ClaimInput, PassInput, Plan, PlannedStart, Preemption, Start, Wait
+from gschedd.core.inputs import ClaimInput, PassInput, Plan, PlannedStart, Preemption, Start
+from gschedd.core.waits import Wait
 
 FORMAT: Final = "gsched pass"
 VERSION: Final = 1

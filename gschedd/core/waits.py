@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,12 @@ class Waits:
         self._words = words
         self._known: dict[int, tuple[Reason, str]] = {}
         self._order: npt.NDArray[np.int64] | None = None
+
+    @classmethod
+    def made_of(cls, waits: Sequence[Wait]) -> Waits:
+        """The same as these say."""
+        jobs = np.array([wait.job for wait in waits], dtype=np.int64)
+        return cls(jobs, np.arange(jobs.size), lambda kind: (waits[kind].reason, waits[kind].detail))
 
     def index(self) -> None:
         """Do now what the first `of` would have to do: sort the jobs by number."""

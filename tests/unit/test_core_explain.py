@@ -18,9 +18,9 @@ from gschedd.core.inputs import (
     PlannedStart,
     Policy,
     ReservationInput,
-    Wait,
 )
 from gschedd.core.plan import plan
+from gschedd.core.waits import Wait, Waits
 from tests.builders.cluster import NOW, Cluster, inventory, request
 
 HOUR = 3_600_000
@@ -129,7 +129,7 @@ def test_what_is_reserved_for_others_is_free_after_its_end() -> None:
     cluster.pending("job", request(nodes=2, gpus=8))
     holds = (Bookable(NodeName("n2")),)
     maint = ReservationInput("maint", holds, Instant(NOW + 60_000), Instant(NOW + HOUR), maint=True)
-    waits = Plan(waits=(Wait(cluster.queue[0].job, Reason.RESOURCES),))
+    waits = Plan(waits=Waits.made_of([Wait(cluster.queue[0].job, Reason.RESOURCES)]))
     found = explained(cluster, "job", waits, reservations=(maint,))
     assert excluded(found) == {"reserved": 1}
     reserved = named(found, "reserved")
@@ -144,7 +144,7 @@ def test_inside_a_reservation_only_its_nodes_count_and_only_once_it_has_begun() 
     cluster.pending("job", replace(request(nodes=2, gpus=8), reservation="mine"))
     holds = (Bookable(NodeName("n1")), Bookable(NodeName("n2")))
     mine = ReservationInput("mine", holds, Instant(NOW - 1), None, uids=(1000,))
-    waits = Plan(waits=(Wait(cluster.queue[0].job, Reason.RESOURCES),))
+    waits = Plan(waits=Waits.made_of([Wait(cluster.queue[0].job, Reason.RESOURCES)]))
     found = explained(cluster, "job", waits, reservations=(mine,))
     assert (found.nodes_fit, excluded(found)) == (2, {"outside reservation mine": 1})
     later = explained(cluster, "job", waits, reservations=(replace(mine, start=Instant(NOW + HOUR)),))
@@ -157,7 +157,7 @@ def test_a_level_is_met_in_the_domain_that_has_enough_first() -> None:
     cluster.running("n1", gpus=8, ends_in_s=900)
     cluster.running("n3", gpus=8, ends_in_s=300)
     cluster.pending("job", replace(request(nodes=2, gpus=8), level="leaf"))
-    waits = Plan(waits=(Wait(cluster.queue[0].job, Reason.RESOURCES),))
+    waits = Plan(waits=Waits.made_of([Wait(cluster.queue[0].job, Reason.RESOURCES)]))
     found = explained(cluster, "job", waits, levels=("leaf",))
     level = named(found, "level")
     assert (level.needed, level.best) == ("2 nodes in one leaf", "the best leaf of 2 has 1 such now")
@@ -179,7 +179,7 @@ def test_a_level_is_met_in_the_domain_that_has_enough_first() -> None:
 def test_each_filter_that_never_changes(wanted: object, filter_text: str) -> None:
     cluster = Cluster(2)
     cluster.pending("job", wanted)  # type: ignore[arg-type]  # mypy loses the type in the table
-    waits = Plan(waits=(Wait(cluster.queue[0].job, Reason.BAD_CONSTRAINTS),))
+    waits = Plan(waits=Waits.made_of([Wait(cluster.queue[0].job, Reason.BAD_CONSTRAINTS)]))
     found = explained(cluster, "job", waits)
     assert filter_text in excluded(found)
     assert adds_up(found)

@@ -50,6 +50,7 @@ from gschedd.core.kernels.freed import (
 )
 from gschedd.core.kernels.links import subset_class_nb, subset_nb
 from gschedd.core.kernels.room import memory_need_nb
+from gschedd.core.kernels.sort import sort_nb
 from gschedd.core.kernels.victims import turn_to_nb
 
 
@@ -70,7 +71,7 @@ def claim_nb(s: Search, nodes: Grid, tree: Tree, links: Links, classes: Classes,
             key = key << 6 | min(popcount_nb(gpus) - s.ask[ASK_GPUS], 63)
             s.places[PLACE_FILL, count] = key << 20 | n
             count += 1
-    s.places[PLACE_FILL, :count].sort()
+    sort_nb(s.places, int(PLACE_FILL), count)
     for i in range(s.ask[ASK_LEAST]):
         n = s.places[PLACE_FILL, i] & 0xFFFFF
         gpus = subset_nb(links, nodes[NODE_LINKS, n], free_gpus_nb(s, n), s.ask[ASK_GPUS])

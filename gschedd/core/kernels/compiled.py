@@ -1,19 +1,23 @@
-"""The one decorator that holds the compile options: no fastmath, no parallel loops; every machine decides alike."""
+"""The decorators that hold the compile options: no fastmath, no parallel loops; every machine decides alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
+# Arrays are not counted as they are passed: no kernel makes one, and counting took most of the time of small ones.
+_OPTIONS: Final[dict[str, Any]] = {"nogil": True, "cache": True, "_nrt": False}
+
 
 def kernel(function: Function) -> Function:
-    """Compile for integers and flat arrays; other threads go on while it runs.
+    """Compile for integers and flat arrays; other threads go on while it runs."""
+    return cast(Function, njit(**_OPTIONS)(function))
 
-    Arrays are not counted as they are passed: no kernel makes one, and counting took most of the time of small ones.
-    """
-    compiled = cast(Callable[..., Callable[[Function], Function]], njit)(nogil=True, cache=True, _nrt=False)
-    return compiled(function)
+
+def making(function: Function) -> Function:
+    """A kernel that makes an array or returns one: its arrays are counted."""
+    return cast(Function, njit(**{**_OPTIONS, "_nrt": True})(function))

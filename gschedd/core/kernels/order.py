@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gschedd.core.kernels.arrays import SOMEDAY, FactorArrays, Grid, Int64s, QueueArrays
-from gschedd.core.kernels.compiled import kernel
+from gschedd.core.kernels.compiled import kernel, making
 
 UNIT: Final = 100_000  # of a priority: what one of a weight comes to where its factor is at its most
 _DIGIT_BITS: Final = 8  # sorted at once
@@ -25,7 +25,7 @@ WEIGHT_AGE_MAX: Final = 4  # milliseconds
 WEIGHT_ROWS: Final = 5
 
 
-@kernel
+@making
 def priorities_nb(
     factors: FactorArrays, cls: Int64s, account: Int64s, size: Int64s, fair_share: Int64s, weights: Int64s, now: int
 ) -> Int64s:
@@ -48,7 +48,7 @@ def priorities_nb(
     return out
 
 
-@kernel
+@making
 def response_ratios_nb(eligible: Int64s, cls: Int64s, limit: Int64s, gpus: Int64s, settle: Int64s, now: int) -> Int64s:
     """Time waited over GPU time expected, of each job; the highest comes first (Brinch Hansen, 1971, on GPU time).
 
@@ -76,7 +76,7 @@ def fold_nb(queue: QueueArrays, priority: Int64s, tops: Int64s, bits: Int64s, ou
         out[j] = (folded << bits[0] | (queue.job[j] - tops[0])) << bits[3] | j
 
 
-@kernel
+@making
 def sorted_rows_nb(keys: Grid, bits: Int64s, rows: Grid, values: Grid, count: Int64s) -> Int64s:
     """Columns of keys in order, the last key counting most: a radix sort from the least digit up, so it is stable.
 

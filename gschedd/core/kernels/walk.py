@@ -61,13 +61,10 @@ def walk_nb(
 ) -> int:
     """Decide the whole queue; fill `out`. Returns the row of the job that nobody could pass any more, or -1.
 
-    urgent: ms; a planned start closer than this is guarded as if it were now, because the ends it waits for may come at
-    any moment.
+    urgent: ms; a planned start closer than this is guarded as if it were now: the ends it waits for may come any time.
     """
-    left = planned_starts
     for j in range(queue.shape[1]):
-        out[OUT_AT, j] = used[USED_SHARES]
-        out[OUT_VERDICT, j] = VERDICT_IMPOSSIBLE
+        out[OUT_AT, j], out[OUT_VERDICT, j] = used[USED_SHARES], VERDICT_IMPOSSIBLE
         c = queue[QUEUE_CLS, j]
         while c >= 0:  # the alternatives
             m = memo_row_nb(classes, memo, queue, j, c)
@@ -79,12 +76,7 @@ def walk_nb(
                     out[OUT_VERDICT, j], out[OUT_FOUND, j], out[OUT_CLASS, j] = verdict, 0, c
                     out[OUT_NODES, j] = used[USED_SHARES] - out[OUT_AT, j]
                     break
-                if memo[MEMO_OUTLOOK, m] == 0:
-                    memo[MEMO_OUTLOOK, m] = 1 + outlook_nb(nodes, bits, tree, classes, c, tally)
-                if memo[MEMO_OUTLOOK, m] != 1 + VERDICT_STARTED:
-                    verdict, found = memo[MEMO_OUTLOOK, m] - 1, 0
-                memo[MEMO_LIMIT, m] = queue[QUEUE_LIMIT, j] if verdict < VERDICT_NOT_AVAILABLE else -1
-                memo[MEMO_VERDICT, m], memo[MEMO_FOUND, m] = verdict, found
+                _note_nb(nodes, bits, tree, classes, c, tally, memo, m, verdict, found, queue[QUEUE_LIMIT, j])
             if memo[MEMO_VERDICT, m] < out[OUT_VERDICT, j]:
                 out[OUT_VERDICT, j], out[OUT_FOUND, j] = memo[MEMO_VERDICT, m], memo[MEMO_FOUND, m]
             c = classes.columns[CLASS_OTHER, c]
@@ -92,26 +84,49 @@ def walk_nb(
             continue
         if strict:
             return j
-        if left > 0 and out[OUT_VERDICT, j] != VERDICT_NOT_AVAILABLE:
-            left -= 1
-            plan_ahead_nb(
-                nodes,
-                bits,
-                tree,
-                links,
-                classes,
-                queue,
-                j,
-                held,
-                ahead,
-                used,
-                memo,
-                tally,
-                scan,
-                times,
-                out,
-                shares,
-                now,
-                urgent,
-            )
+        if planned_starts == 0 or out[OUT_VERDICT, j] == VERDICT_NOT_AVAILABLE:
+            continue
+        planned_starts -= 1
+        plan_ahead_nb(
+            nodes,
+            bits,
+            tree,
+            links,
+            classes,
+            queue,
+            j,
+            held,
+            ahead,
+            used,
+            memo,
+            tally,
+            scan,
+            times,
+            out,
+            shares,
+            now,
+            urgent,
+        )
     return -1
+
+
+@kernel
+def _note_nb(
+    nodes: Grid,
+    bits: Grid,
+    tree: Tree,
+    classes: Classes,
+    c: int,
+    tally: Tally,
+    memo: Grid,
+    m: int,
+    verdict: int,
+    found: int,
+    limit: int,
+) -> None:
+    """Note that a class could not start with that limit, or, by its outlook, that it cannot with any."""
+    if memo[MEMO_OUTLOOK, m] == 0:
+        memo[MEMO_OUTLOOK, m] = 1 + outlook_nb(nodes, bits, tree, classes, c, tally)
+    memo[MEMO_LIMIT, m], memo[MEMO_VERDICT, m], memo[MEMO_FOUND, m] = limit, verdict, found
+    if memo[MEMO_OUTLOOK, m] != 1 + VERDICT_STARTED:
+        memo[MEMO_LIMIT, m], memo[MEMO_VERDICT, m], memo[MEMO_FOUND, m] = -1, memo[MEMO_OUTLOOK, m] - 1, 0
