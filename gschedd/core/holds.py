@@ -70,6 +70,7 @@ class Holds:
             -1 if hold.checkpoint is None else hold.checkpoint,
             hold.preempted,
             hold.elastic_least,
+            -1 if hold.predicted_end is None else hold.predicted_end,
         )
 
 

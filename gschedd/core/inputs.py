@@ -48,6 +48,7 @@ class HoldInput(Struct, frozen=True):
     checkpoint: Instant | None = None  # the last one acknowledged
     preempted: int = 0  # times
     elastic_least: int = 0  # nodes it can go on with; 0 = all of them
+    predicted_end: Instant | None = None  # each time that it passes, the run is taken to last twice as long
 
 
 class Factors(Struct, frozen=True):
@@ -160,9 +161,32 @@ class Start(Struct, frozen=True):
 
 
 class PlannedStart(Struct, frozen=True):
+    """A promise: the next pass keeps it unless the job can start earlier."""
+
     job: JobId
     at: Instant
     nodes: tuple[NodeName, ...]
+    until: Instant | None = None  # when the job's limit ends then; None = no limit
+    made: Instant = Instant(0)  # by the pass of this instant
+
+
+class MoveCause(StrEnum):
+    """Why a planned start moved later; there are no other reasons."""
+
+    ORDER = "a job of higher order"
+    NODE = "a lost or drained node"
+    LIMIT = "a raised limit"
+    ADMIN = "an administrator"
+    OVERRUN = "a run that outlasted its expected end"
+
+
+class Moved(Struct, frozen=True):
+    """A promise that was not kept."""
+
+    job: JobId
+    was: Instant
+    at: Instant | None  # None = no instant can be told any more
+    cause: MoveCause
 
 
 class Preemption(Struct, frozen=True):
@@ -182,6 +206,7 @@ class Plan(Struct, frozen=True):
     waits: Waits = Waits()
     preemptions: tuple[Preemption, ...] = ()
     claims: tuple[ClaimInput, ...] = ()
+    moved: tuple[Moved, ...] = ()  # promises of the last pass that were not kept
 
 
 class PassInput(Struct, frozen=True):

@@ -114,7 +114,7 @@ class PiecesTwin(RoomTwin):
         for guard, (_, last, takes), owner in rows:
             if guard < end and last > self.now and owner != j:
                 gpus &= ~takes[0]
-        _, cores, memory = self.room_py(n, self.now, end, {j})
+        _, cores, memory = self.room_py(n, self.now, end, j, self.owns[c])
         return gpus, cores, memory
 
     def _piece(self, c: int, n: int, gpu: Gpu) -> Piece | None:

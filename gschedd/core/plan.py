@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gsched.values.ids import Instant, JobId, NodeName
 from gsched.values.run import NodeShare
+from gschedd.core.booking import inside_reservations
 from gschedd.core.inputs import Plan, PlannedStart, Policy, Start
 from gschedd.core.kernels.arrays import (
     CLASS_OTHER,
@@ -27,9 +28,11 @@ from gschedd.core.kernels.arrays import (
     VERDICT_STARTED,
     Grid,
 )
+from gschedd.core.kernels.book import book_nb
 from gschedd.core.kernels.walk import walk_nb
 from gschedd.core.order import ordered
 from gschedd.core.preempt import preempt
+from gschedd.core.promises import moved_later
 from gschedd.core.snapshot import Snapshot
 from gschedd.core.words import waits_of
 from gschedd.core.workspace import make_workspace
@@ -37,17 +40,20 @@ from gschedd.core.workspace import make_workspace
 
 def plan(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
     """Decide one pass; never act. The snapshot is left as it is: all changes go to copies made here."""
-    snapshot = ordered(snapshot, policy, now)
+    snapshot = inside_reservations(ordered(snapshot, policy, now))
     work = make_workspace(snapshot, policy, now)
+    book_nb(work.nodes, work.bits, work.held, work.ahead, work.used, work.line, now)
     blocked_from = walk_nb(*work, now, policy.kill_time_s * 1000, policy.planned_starts, policy.strict_order)
-    walked = as_plan(snapshot, work.classes.columns, work.out, work.shares, blocked_from)
+    walked = as_plan(snapshot, work.classes.columns, work.out, work.shares, blocked_from, now)
+    if snapshot.planned:
+        walked = replace(walked, moved=moved_later(snapshot, walked, now))
     if not snapshot.queue.preempts.any():
         return walked
     preemptions, claims = preempt(snapshot, work, policy, now)
     return replace(walked, preemptions=preemptions, claims=claims)
 
 
-def as_plan(snapshot: Snapshot, classes: Grid, out: Grid, shares: Grid, blocked_from: int) -> Plan:
+def as_plan(snapshot: Snapshot, classes: Grid, out: Grid, shares: Grid, blocked_from: int, now: Instant) -> Plan:
     """What was decided, as values. blocked_from: the row of the job that nobody could pass any more; -1 = none."""
     if blocked_from >= 0:
         out[OUT_VERDICT, blocked_from + 1 :] = VERDICT_BEHIND
@@ -57,13 +63,15 @@ def as_plan(snapshot: Snapshot, classes: Grid, out: Grid, shares: Grid, blocked_
     rows = shares[:, : int((out[OUT_AT] + out[OUT_NODES]).max(initial=0))].tolist()
     return Plan(
         starts=_starts(snapshot, classes, out[:, started], np.stack([queue.job, queue.cls])[:, started], rows),
-        planned=tuple(
-            PlannedStart(JobId(int(queue.job[j])), Instant(int(out[OUT_START, j])), _names(snapshot, out, j, rows))
-            for j in planned.tolist()
-            if out[OUT_START, j] < SOMEDAY
-        ),
+        planned=tuple(_promise(snapshot, out, j, rows, now) for j in planned.tolist() if out[OUT_START, j] < SOMEDAY),
         waits=waits_of(snapshot, out, ~started, int(planned[0]) if planned.size else -1, blocked_from),
     )
+
+
+def _promise(snapshot: Snapshot, out: Grid, j: int, rows: list[list[int]], now: Instant) -> PlannedStart:
+    at, limit = int(out[OUT_START, j]), int(snapshot.queue.limit[j])
+    until = None if limit >= SOMEDAY else Instant(at + limit)
+    return PlannedStart(JobId(int(snapshot.queue.job[j])), Instant(at), _names(snapshot, out, j, rows), until, now)
 
 
 def _starts(snapshot: Snapshot, classes: Grid, out: Grid, queue: Grid, rows: list[list[int]]) -> tuple[Start, ...]:

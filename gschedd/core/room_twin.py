@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gschedd.core.booking import owners
 from gschedd.core.inputs import Policy
 from gschedd.core.kernels.arrays import AVOIDED, MEMORY_ALL, MEMORY_EXACT, MUST
 from gschedd.core.snapshot import Snapshot
@@ -21,12 +22,26 @@ class RoomTwin:
         self.size = snapshot.nodes.up.size
         self.held: list[list[Span]] = [[] for _ in range(self.size)]
         self.ahead: list[list[Ahead]] = [[] for _ in range(self.size)]
+        self.owns = owners(snapshot)
         runs = snapshot.runs
         for row in range(runs.node.size):
-            end = int(runs.end[row])
-            end = now + policy.kill_time_s * 1000 if end <= now else end
+            end = self.expected_end_py(row)
             takes = int(runs.gpus[row]), int(runs.cores[row]), int(runs.memory[row])
             self.held[runs.node[row]].append((0, end, takes))
+
+    def expected_end_py(self, row: int) -> int:
+        """When a row of what runs hold is given back."""
+        run, end = int(self.s.runs.run[row]), int(self.s.runs.end[row])
+        if end <= self.now:
+            return self.now + self.policy.kill_time_s * 1000
+        predicted, started = int(self.s.holds.predicted[run]), int(self.s.holds.started[run])
+        if predicted < 0:
+            return end
+        began = started if started >= 0 else self.now
+        lasts = max(predicted - began, 1)
+        while began + lasts <= self.now:
+            lasts *= 2
+        return min(end, began + lasts)
 
     def memory_need_py(self, c: int, n: int) -> int:
         classes, nodes = self.s.classes, self.s.nodes
@@ -50,11 +65,15 @@ class RoomTwin:
         if all(end <= guard for guard, _, _ in rows) or all(start >= span[1] for _, span, _ in rows):
             return room
         certain = _less(room, [span[2] for _, span, _ in rows])
-        return certain if self.member_fits_py(c, n, certain) else self.room_py(n, start, end, {j})
+        return certain if self.member_fits_py(c, n, certain) else self.room_py(n, start, end, j, self.owns[c])
 
-    def room_py(self, n: int, start: int, end: int, owners: set[int]) -> Room:
-        """What is exactly free through the window, but for rows of these owners."""
-        others = [(guard, span) for guard, span, owner in self.ahead[n] if owner == -1 or owner not in owners]
+    def room_py(self, n: int, start: int, end: int, j: int, own: int) -> Room:
+        """What is exactly free through the window beside the rows of others; to j = -1 only reservations are others."""
+
+        def others_own(owner: int) -> bool:
+            return owner < -1 and owner != own if j < 0 else owner == -1 or owner not in (j, own)
+
+        others = [(guard, span) for guard, span, owner in self.ahead[n] if others_own(owner)]
         met = [span for guard, span in others if guard < end and span[1] > start]
         gpus, cores, memory = self.running_room_py(n, start)
         for first, _, takes in met:

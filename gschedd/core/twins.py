@@ -7,11 +7,12 @@ settled by running it. Nothing here is meant to be quick.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from gsched.values.ids import Instant
+from gschedd.core.booking import inside_reservations
 from gschedd.core.inputs import Plan, Policy
 from gschedd.core.kernels.arrays import (
     CLASS_LEAST,
@@ -28,33 +29,25 @@ from gschedd.core.kernels.arrays import (
     VERDICT_IMPOSSIBLE,
     VERDICT_NOT_AVAILABLE,
     VERDICT_PRIORITY,
+    VERDICT_RESERVATION,
     VERDICT_RESOURCES,
     VERDICT_STARTED,
 )
-from gschedd.core.links_twin import subset_py
+from gschedd.core.kernels.events import OPEN_CLAIM
 from gschedd.core.order import ordered
-from gschedd.core.place_twin import Bounds, PlaceTwin, Spot
+from gschedd.core.place_twin import Bounds
 from gschedd.core.plan import as_plan
+from gschedd.core.promises import moved_later
 from gschedd.core.snapshot import Snapshot
-
-
-class Decision(NamedTuple):
-    """What was decided for one job."""
-
-    verdict: int
-    found: int = 0  # nodes that hold a member now
-    shares: Sequence[tuple[int, int, int, int]] = ()  # started: node, GPU mask, memory, class of each member
-    planned: int = -1  # planned start; -1 = none
-    planned_nodes: Sequence[int] = ()
-    taken: int = 0  # started: the class of the alternative that it was
+from gschedd.core.time_twin import Decision, TimeTwin
 
 
 def plan_py(snapshot: Snapshot, policy: Policy, now: Instant) -> Plan:
     """Twin of `plan`."""
-    return PassTwin(ordered(snapshot, policy, now), policy, now).plan()
+    return PassTwin(inside_reservations(ordered(snapshot, policy, now)), policy, now).plan()
 
 
-class PassTwin(PlaceTwin):
+class PassTwin(TimeTwin):
     """One pass over lists."""
 
     def plan(self) -> Plan:
@@ -64,9 +57,12 @@ class PassTwin(PlaceTwin):
         left = self.policy.planned_starts
         for j in range(queue.job.size):
             c, limit = int(queue.cls[j]), int(queue.limit[j])
-            decision = Decision(self.outlook_py(c))
+            opens, last = self.opening_py(j, limit)
+            claimed = bool(self.opening.shape[1] and self.opening[OPEN_CLAIM, j])
+            shut = opens > self.now or last < self.now
+            decision = Decision(VERDICT_RESERVATION if shut else self.outlook_py(c))
             if decision.verdict == VERDICT_STARTED:
-                if c in failed and limit >= failed[c][0]:
+                if c in failed and limit >= failed[c][0] and not claimed:
                     decision = Decision(*failed[c][1:])
                 else:
                     decision = self.try_start_py(j, c, limit)
@@ -77,9 +73,9 @@ class PassTwin(PlaceTwin):
                 continue
             if self.policy.strict_order:
                 return self.as_plan_py(decisions, len(decisions) - 1)
-            if left and decision.verdict != VERDICT_NOT_AVAILABLE:
+            if left and decision.verdict != VERDICT_NOT_AVAILABLE and opens <= last:
                 left -= 1
-                decisions[-1] = self.plan_ahead_py(j, c, limit, decision)
+                decisions[-1] = self.plan_ahead_py(j, c, limit, self.bounds_py(c), decision)
         return self.as_plan_py(decisions, -1)
 
     def as_plan_py(self, decisions: Sequence[Decision], blocked_from: int) -> Plan:
@@ -92,7 +88,8 @@ class PassTwin(PlaceTwin):
             out[:, j] = (decision.verdict, decision.found, len(mine), len(shares), decision.planned, decision.taken)
             shares += mine
         columns = np.array(shares, dtype=np.int64).reshape(len(shares), SHARE_ROWS).T
-        return as_plan(self.s, self.columns, out, columns, blocked_from)
+        walked = as_plan(self.s, self.columns, out, columns, blocked_from, Instant(self.now))
+        return replace(walked, moved=moved_later(self.s, walked, Instant(self.now)))
 
     def outlook_py(self, c: int) -> int:
         nodes, columns = self.s.nodes, self.columns
@@ -120,7 +117,11 @@ class PassTwin(PlaceTwin):
         if self.takes_py(c, found, bounds) < least:
             free = self.unplanned_py(c)
             held_back = self.takes_py(c, free, bounds) >= least
-            return Decision(VERDICT_PRIORITY if held_back else VERDICT_RESOURCES, len(free))
+            verdict = VERDICT_PRIORITY if held_back else VERDICT_RESOURCES
+            if held_back and self.booked:
+                beside = self.scan_py(c, -1, now, self.end_py(now, limit))
+                verdict = verdict if self.takes_py(c, beside, bounds) >= least else VERDICT_RESERVATION
+            return Decision(verdict, len(free))
         segment = max(int(self.columns[CLASS_SEGMENT, c]), 1)
         count = max(count - count % segment, least)
         chosen = [self.best_one_py(c, found)] if most == 1 else self.place_py(c, count, found, bounds)
@@ -129,39 +130,3 @@ class PassTwin(PlaceTwin):
             end = SOMEDAY if limit >= SOMEDAY else now + limit
             self.held[n].append((now, end, (gpus, int(self.s.classes.cores[c]), memory)))
         return Decision(VERDICT_STARTED, 0, shares, taken=c)
-
-    def shares_py(self, c: int, chosen: Sequence[int], found: dict[int, Spot]) -> list[tuple[int, int, int, int]]:
-        """(node, GPU mask, memory, class) of each member."""
-        count = int(self.s.classes.gpus[c])
-        kinds = self.s.nodes.links
-        masks = {n: subset_py(self.s.links, int(kinds[n]), found[n].gpus, count) for n in chosen}
-        return [(n, masks[n], self.memory_need_py(c, n), c) for n in chosen]
-
-    def plan_ahead_py(self, j: int, c: int, limit: int, waits: Decision) -> Decision:
-        least, bounds = int(self.columns[CLASS_LEAST, c]), self.bounds_py(c)
-        for start in self.instants_py():
-            end = self.end_py(start, limit)
-            found = self.scan_py(c, j, start, end)
-            if self.takes_py(c, found, bounds) >= least:
-                break
-        else:
-            return waits
-        late = [n for n in found if start >= SOMEDAY and self.node_when_py(c, n) >= SOMEDAY]
-        shares = self.shares_py(c, self.place_py(c, least, found, bounds, late), found)
-        guard = self.now if start - self.now <= self.policy.kill_time_s * 1000 else start
-        for n, gpus, memory, _ in shares:
-            self.ahead[n].append((guard, (start, end, (gpus, int(self.s.classes.cores[c]), memory)), j))
-        return Decision(waits.verdict, waits.found, (), start, [n for n, *_ in shares])
-
-    def instants_py(self) -> list[int]:
-        """Every instant at which anything ends, and now."""
-        ends = {end for spans in self.held for _, end, _ in spans}
-        ends |= {span[1] for spans in self.ahead for _, span, _ in spans}
-        return sorted({self.now, *(min(end, SOMEDAY) for end in ends if end > self.now)})
-
-    def node_when_py(self, c: int, n: int) -> int:
-        times = [t for t in self.instants_py() if self.member_fits_py(c, n, self.running_room_py(n, t))]
-        return times[0] if times else -1
-
-    def end_py(self, start: int, limit: int) -> int:
-        return FOREVER if limit >= SOMEDAY or start >= SOMEDAY else start + limit

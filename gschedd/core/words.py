@@ -15,6 +15,7 @@ from gschedd.core.kernels.arrays import (
     VERDICT_IMPOSSIBLE,
     VERDICT_NOT_AVAILABLE,
     VERDICT_PRIORITY,
+    VERDICT_RESERVATION,
     VERDICTS,
     Grid,
 )
@@ -61,6 +62,9 @@ def wait_for(
         if named:
             return Reason.REQ_NODE_NOT_AVAIL, f"drained or away: {', '.join(named)}"
         return Reason.REQ_NODE_NOT_AVAIL, f"too few nodes are up that can hold it: {_wanted(request)}"
+    if verdict == VERDICT_RESERVATION:
+        own = request.reservation
+        return Reason.RESERVATION, f"waits for reservation {own}" if own else "would run into a reservation"
     if verdict == VERDICT_PRIORITY:
         return Reason.PRIORITY, "would delay a job above" if above is None else f"would delay job {above}"
     return Reason.RESOURCES, f"{_wanted(request)}: {found} such free now"

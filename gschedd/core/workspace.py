@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gsched.values.ids import Instant
+from gschedd.core.booking import booked_grid, booked_rows, openings, owners
+from gschedd.core.expected import expected_ends
 from gschedd.core.inputs import Policy
 from gschedd.core.kernels.arrays import (
     AHEAD_ROWS,
@@ -46,7 +48,9 @@ from gschedd.core.kernels.arrays import (
     Tree,
 )
 from gschedd.core.kernels.bits import pack, words_of
+from gschedd.core.kernels.events import Line
 from gschedd.core.snapshot import Snapshot
+from gschedd.core.to_come import make_line, promises_of
 
 
 class Workspace(NamedTuple):
@@ -63,7 +67,7 @@ class Workspace(NamedTuple):
     used: Int64s  # (USED_,)
     tally: Tally  # (TALLY_, levels, n)
     scan: Grid  # (SCAN_, n)
-    times: Grid  # (1, instants to try)
+    line: Line
     memo: Grid  # (MEMO_, classes)
     out: Grid  # (OUT_, q)
     shares: Grid  # (SHARE_, members of starts and planned starts)
@@ -72,8 +76,10 @@ class Workspace(NamedTuple):
 def make_workspace(snapshot: Snapshot, policy: Policy, now: Instant) -> Workspace:
     """Copies of all that changes, and room for all that can come."""
     size, jobs = snapshot.nodes.up.size, snapshot.queue.job.size
-    starts, planned = _most_members(snapshot), _most_planned(snapshot, policy)
-    heads, held = _held(snapshot.runs, size, starts, now, policy.kill_time_s * 1000)
+    booked = booked_grid(booked_rows(snapshot, now))
+    starts, planned = _most_members(snapshot), _most_planned(snapshot, policy) + booked.shape[1]
+    ends = expected_ends(snapshot.runs, snapshot.holds, now, policy.kill_time_s * 1000)
+    heads, held = _held(snapshot.runs, size, starts, ends)
     out = _zeros(OUT_ROWS, jobs)
     out[OUT_START] = -1
     nodes = _nodes(snapshot.nodes, heads)
@@ -86,10 +92,19 @@ def make_workspace(snapshot: Snapshot, policy: Policy, now: Instant) -> Workspac
         queue=np.stack([snapshot.queue.cls, snapshot.queue.limit, np.zeros(jobs, dtype=np.int64)]),
         held=held,
         ahead=_zeros(AHEAD_ROWS, planned),
-        used=np.array([snapshot.runs.node.size, 0, 0], dtype=np.int64),
+        used=np.array([snapshot.runs.node.size, 0, 0, 0], dtype=np.int64),
         tally=np.zeros((TALLY_ROWS, snapshot.tree.domains.size, max(size, 1)), dtype=np.int64),
         scan=_zeros(SCAN_ROWS, size),
-        times=_zeros(1, 1 + size + held.shape[1] + planned),
+        line=make_line(
+            size,
+            held.shape[1],
+            planned,
+            policy.planned_starts + len(snapshot.reservations) + len(snapshot.claims),
+            snapshot.classes.least.size,
+            booked,
+            openings(snapshot),
+            promises_of(snapshot.planned, snapshot.queue.job, snapshot.names),
+        ),
         memo=_zeros(MEMO_ROWS, snapshot.classes.least.size),
         out=out,
         shares=_zeros(SHARE_ROWS, starts + planned),
@@ -118,7 +133,8 @@ def class_grid(snapshot: Snapshot) -> Grid:
     """(CLASS_, classes)."""
     grid = _zeros(CLASS_ROWS, snapshot.classes.least.size)
     grid[: CLASS_REQUIRED + 1] = snapshot.classes[:-2]
-    grid[[CLASS_OWN, CLASS_PART, CLASS_OTHER]] = -1
+    grid[[CLASS_PART, CLASS_OTHER]] = -1
+    grid[CLASS_OWN] = owners(snapshot)
     grid[CLASS_LEVEL] = snapshot.tree.domains.size - 1
     return grid
 
@@ -154,11 +170,8 @@ def _most_planned(snapshot: Snapshot, policy: Policy) -> int:
     return int(np.sort(least)[::-1][: policy.planned_starts].sum())
 
 
-def _held(runs: RunArrays, size: int, starts: int, now: Instant, kill_ms: int) -> tuple[Int64s, Grid]:
-    """(first row of each node's chain, the chains of what runs), with room for the starts.
-
-    An end that has passed counts as `kill_ms` from now.
-    """
+def _held(runs: RunArrays, size: int, starts: int, ends: Int64s) -> tuple[Int64s, Grid]:
+    """(first row of each node's chain, the chains of what runs), with room for the starts."""
     rows = runs.node.size
     grid = _zeros(HELD_ROWS, rows + starts)
     order = np.argsort(runs.node, kind="stable")
@@ -168,6 +181,6 @@ def _held(runs: RunArrays, size: int, starts: int, now: Instant, kill_ms: int) -
     heads = np.full(size, -1, dtype=np.int64)
     heads[node[begins]] = order[begins]
     grid[0, order] = after
-    grid[1, :rows] = np.where(runs.end <= now, now + kill_ms, runs.end)
+    grid[1, :rows] = ends
     grid[2:, :rows] = np.stack([runs.cores, runs.memory, runs.gpus, runs.run, runs.node])
     return heads, grid

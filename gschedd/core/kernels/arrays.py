@@ -122,6 +122,7 @@ class HoldArrays(NamedTuple):
     checkpoint: Int64s  # (h,) instant; -1 = none
     preempted: Int64s  # (h,) times
     elastic_least: Int64s  # (h,) nodes
+    predicted: Int64s  # (h,) instant; -1 = no end is predicted
 
 
 # Within a pass the columns stand as rows of one Grid per subject: a kernel that takes few arrays compiles in a
@@ -231,8 +232,7 @@ SCAN_GPUS: Final = 0  # mask of usable GPUs there
 SCAN_LEFT: Final = 1  # free GPUs left there once the member has its own
 SCAN_CORES: Final = 2  # cores left there then
 SCAN_KEY: Final = 3  # sort keys
-SCAN_WHEN: Final = 4  # when a node first has room, planned starts left aside; -1 = never
-SCAN_ROWS: Final = 5
+SCAN_ROWS: Final = 4
 
 # Rows of the tally: for each level (next index) and domain of it (last index).
 TALLY_FITS: Final = 0  # members that it takes
@@ -268,11 +268,14 @@ MEMO_ROWS: Final = 5
 USED_HELD: Final = 0
 USED_AHEAD: Final = 1
 USED_SHARES: Final = 2
+USED_BOOKED: Final = 3  # rows ahead that are reservations' or claims'
+USED_ROWS: Final = 4
 
 VERDICT_STARTED: Final = 0
 VERDICT_RESOURCES: Final = 1  # too few nodes hold a member now
 VERDICT_PRIORITY: Final = 2  # it would delay a job above
-VERDICT_NOT_AVAILABLE: Final = 3  # only nodes that are drained, away or short of healthy GPUs could hold it
-VERDICT_IMPOSSIBLE: Final = 4  # no set of the known nodes could
-VERDICT_BEHIND: Final = 5  # nobody may pass a job above
-VERDICTS: Final = 6
+VERDICT_RESERVATION: Final = 3  # it would run into a reservation, or may not use its own yet
+VERDICT_NOT_AVAILABLE: Final = 4  # only nodes that are drained, away or short of healthy GPUs could hold it
+VERDICT_IMPOSSIBLE: Final = 5  # no set of the known nodes could
+VERDICT_BEHIND: Final = 6  # nobody may pass a job above
+VERDICTS: Final = 7

@@ -17,7 +17,7 @@ from numba.core import config
 from numba.extending import intrinsic
 
 from gschedd.core.kernels.arrays import BITS_GE, MOST_GE, Grid, Int64s
-from gschedd.core.kernels.compiled import kernel
+from gschedd.core.kernels.compiled import inlined, kernel
 
 WORD: Final = 64
 
@@ -44,34 +44,40 @@ else:
     _ctz_one = cast(Callable[[int], int], intrinsic(_ctz))
 
 
-@kernel
+@inlined
 def popcount_nb(mask: int) -> int:
     """Number of bits set: one instruction."""
     return _popcount_one(mask)
 
 
-@kernel
+@inlined
 def ctz_nb(mask: int) -> int:
     """Index of the lowest bit set; 64 for 0."""
     return _ctz_one(mask)
 
 
-@kernel
+@inlined
 def has_nb(bits: Grid, row: int, n: int) -> int:
     """1 if node n is in the set, else 0."""
     return int(bits[row, n >> 6] >> (n & 63) & 1)
 
 
-@kernel
+@inlined
 def put_nb(bits: Grid, row: int, n: int) -> None:
     """Put node n into the set."""
     bits[row, n >> 6] |= 1 << (n & 63)
 
 
-@kernel
+@inlined
 def drop_nb(bits: Grid, row: int, n: int) -> None:
     """Take node n out of the set."""
     bits[row, n >> 6] &= ~(1 << (n & 63))
+
+
+@inlined
+def flip_nb(bits: Grid, row: int, n: int) -> None:
+    """Put node n into the set, or take it out if it is there."""
+    bits[row, n >> 6] ^= 1 << (n & 63)
 
 
 @kernel
@@ -81,7 +87,7 @@ def empty_nb(bits: Grid, row: int) -> None:
         bits[row, w] = 0
 
 
-@kernel
+@inlined
 def within_nb(first: int, end: int, w: int) -> int:
     """Bits of word w that stand for nodes in [first, end). The range meets the word."""
     mask = -1

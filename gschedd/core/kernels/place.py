@@ -41,7 +41,7 @@ from gschedd.core.kernels.bits import count_nb, ctz_nb, empty_nb, popcount_nb, p
 from gschedd.core.kernels.compiled import kernel
 from gschedd.core.kernels.find import one_key_nb
 from gschedd.core.kernels.links import subset_class_nb
-from gschedd.core.kernels.sort import sort_nb
+from gschedd.core.kernels.select import least_first_nb
 
 
 @kernel
@@ -298,7 +298,7 @@ def _take_nodes_nb(
             rows += 1
     if whole:
         return
-    sort_nb(scan, int(SCAN_KEY), rows)
+    least_first_nb(scan, int(SCAN_KEY), rows, count)
     for i in range(count):
         put_nb(bits, BITS_CHOSEN, scan[SCAN_KEY, i] & 0xFFFFF)
 

@@ -39,10 +39,10 @@ from gschedd.core.kernels.arrays import (
     Grid,
 )
 from gschedd.core.kernels.bits import popcount_nb
-from gschedd.core.kernels.compiled import kernel
+from gschedd.core.kernels.compiled import inlined, kernel
 
 
-@kernel
+@inlined
 def memory_need_nb(nodes: Grid, classes: Classes, c: int, n: int) -> int:
     """Memory (MiB) that a member of class c takes on node n; shares are rounded down, so they always add up."""
     rule = classes.columns[CLASS_MEMORY_RULE, c]
@@ -72,7 +72,7 @@ def running_room_nb(nodes: Grid, held: Grid, n: int, t: int) -> tuple[int, int, 
     return gpus, cores, memory
 
 
-@kernel
+@inlined
 def member_fits_nb(nodes: Grid, classes: Classes, c: int, n: int, gpus: int, cores: int, memory: int) -> int:
     """1 if a member of class c fits in that much of node n, else 0."""
     if cores < classes.columns[CLASS_CORES, c]:
@@ -83,7 +83,7 @@ def member_fits_nb(nodes: Grid, classes: Classes, c: int, n: int, gpus: int, cor
     return 1 if memory >= memory_need_nb(nodes, classes, c, n) else 0
 
 
-@kernel
+@inlined
 def clear_nb(
     nodes: Grid,
     classes: Classes,
@@ -101,7 +101,7 @@ def clear_nb(
     """(GPU mask, cores, memory) that job j of class c may use of node n through [start, end), rows ahead kept whole.
 
     gpus, cores, memory: what runs leave free at `start`. All of it where no row is met; else what no row ever claims,
-    if a member fits there; else what is free through this window exactly.
+    if a member fits there; else what is free through this window exactly, or nothing if no member fits there either.
     """
     if end <= nodes[NODE_AHEAD_GUARD, n] or start >= nodes[NODE_AHEAD_LAST, n]:
         return gpus, cores, memory
@@ -110,50 +110,60 @@ def clear_nb(
     certain_memory = memory - nodes[NODE_AHEAD_MEMORY, n]
     if member_fits_nb(nodes, classes, c, n, certain, certain_cores, certain_memory):
         return certain, certain_cores, certain_memory
-    return room_nb(nodes, held, ahead, n, start, end, j, classes.columns[CLASS_OWN, c], gpus, cores, memory)
+    own = classes.columns[CLASS_OWN, c]
+    gpus = _unclaimed_nb(nodes, ahead, n, start, end, j, own, gpus)
+    if not member_fits_nb(nodes, classes, c, n, gpus, cores, memory):
+        return 0, 0, 0  # the rest would not help
+    cores, memory = _left_nb(nodes, held, ahead, n, start, end, j, own, cores, memory)
+    return gpus, cores, memory
+
+
+@inlined
+def _unclaimed_nb(nodes: Grid, ahead: Grid, n: int, start: int, end: int, j: int, own: int, gpus: int) -> int:
+    """Those of the GPUs that no row of others takes within [start, end)."""
+    row = nodes[NODE_AHEAD, n]
+    while row >= 0:
+        met = ahead[AHEAD_GUARD, row] < end and ahead[AHEAD_END, row] > start
+        if met and not owned_nb(ahead, row, j, own):
+            gpus &= ~ahead[AHEAD_GPUS, row]
+        row = ahead[AHEAD_LINK, row]
+    return gpus
 
 
 @kernel
-def room_nb(
-    nodes: Grid,
-    held: Grid,
-    ahead: Grid,
-    n: int,
-    start: int,
-    end: int,
-    j: int,
-    own: int,
-    gpus: int,
-    cores: int,
-    memory: int,
-) -> tuple[int, int, int]:
-    """What is left of (gpus, cores, memory), free on node n at `start`, through the whole window [start, end).
+def _left_nb(
+    nodes: Grid, held: Grid, ahead: Grid, n: int, start: int, end: int, j: int, own: int, cores: int, memory: int
+) -> tuple[int, int]:
+    """What is left of (cores, memory), free on node n at `start`, through [start, end) beside the rows of others.
 
-    Runs only give back, so room is least at `start` and where a row begins: those instants are looked at. Rows owned by
-    job j or by `own` do not stand in its way.
+    Runs only give back, so room is least at `start` and where a row begins: those instants are looked at.
     """
     outer = nodes[NODE_AHEAD, n]
     while outer >= 0:
         met = ahead[AHEAD_GUARD, outer] < end and ahead[AHEAD_END, outer] > start
-        if met and not _owned_nb(ahead, outer, j, own):
-            gpus &= ~ahead[AHEAD_GPUS, outer]
+        if met and not owned_nb(ahead, outer, j, own):
             t = max(start, ahead[AHEAD_START, outer])
             _, cores_then, memory_then = running_room_nb(nodes, held, n, t)
             inner = nodes[NODE_AHEAD, n]
             while inner >= 0:
                 on = ahead[AHEAD_START, inner] <= t and ahead[AHEAD_END, inner] > t
-                if on and not _owned_nb(ahead, inner, j, own):
+                if on and not owned_nb(ahead, inner, j, own):
                     cores_then -= ahead[AHEAD_CORES, inner]
                     memory_then -= ahead[AHEAD_MEMORY, inner]
                 inner = ahead[AHEAD_LINK, inner]
             cores = min(cores, cores_then)
             memory = min(memory, memory_then)
         outer = ahead[AHEAD_LINK, outer]
-    return gpus, cores, memory
+    return cores, memory
 
 
-@kernel
-def _owned_nb(ahead: Grid, row: int, j: int, own: int) -> bool:
-    """Whether a row ahead is kept for job j: by its claim, or by its reservation `own` (-1 = it has none)."""
+@inlined
+def owned_nb(ahead: Grid, row: int, j: int, own: int) -> bool:
+    """Whether a row ahead does not stand in the way of job j: of its claim, or of its reservation `own` (-1 = none).
+
+    To nobody's job, j = -1, only the rows of other reservations are left.
+    """
     owner = ahead[AHEAD_OWNER, row]
-    return owner != -1 and owner in (j, own)
+    if j < 0:
+        return bool(owner >= -1 or owner == own)
+    return bool(owner != -1 and owner in (j, own))

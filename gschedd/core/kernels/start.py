@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gschedd.core.kernels.ahead import window_end_nb
 from gschedd.core.kernels.arrays import (
     BITS_FITS,
     BITS_UNPLANNED,
@@ -14,8 +13,10 @@ from gschedd.core.kernels.arrays import (
     FOREVER,
     QUEUE_LIMIT,
     SOMEDAY,
+    USED_BOOKED,
     USED_SHARES,
     VERDICT_PRIORITY,
+    VERDICT_RESERVATION,
     VERDICT_RESOURCES,
     VERDICT_STARTED,
     Classes,
@@ -26,6 +27,7 @@ from gschedd.core.kernels.arrays import (
     Tree,
 )
 from gschedd.core.kernels.compiled import kernel
+from gschedd.core.kernels.earliest import window_end_nb
 from gschedd.core.kernels.find import find_nb, find_one_nb
 from gschedd.core.kernels.place import bounds_nb, capacity_nb, place_nb
 from gschedd.core.kernels.take import give_back_nb, take_chosen_nb, take_one_nb
@@ -79,7 +81,13 @@ def try_start_nb(
         if count < least:
             give_back_nb(nodes, bits, held, used, first)
             free = _takes_nb(bits, int(BITS_UNPLANNED), tree, classes, c, unplanned, ceiling, switches, tally)
-            return VERDICT_PRIORITY if free >= least else VERDICT_RESOURCES, unplanned
+            if free < least:
+                return VERDICT_RESOURCES, unplanned
+            if used[USED_BOOKED]:
+                found, _ = find_nb(nodes, bits, classes, c, -1, held, ahead, now, end, scan)
+                if _takes_nb(bits, int(BITS_FITS), tree, classes, c, found, ceiling, switches, tally) < least:
+                    return VERDICT_RESERVATION, unplanned
+            return VERDICT_PRIORITY, unplanned
         count = _whole_segments_nb(classes, c, count)
         place_nb(nodes, bits, tree, links, classes, c, count, ceiling, switches, tally, scan)
         take_chosen_nb(nodes, bits, links, classes, c, until, held, used, scan, shares)

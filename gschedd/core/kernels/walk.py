@@ -6,7 +6,7 @@ searched again.
 
 from __future__ import annotations
 
-from gschedd.core.kernels.ahead import plan_ahead_nb
+from gschedd.core.kernels.ahead import has_claim_nb, opening_nb, plan_ahead_nb
 from gschedd.core.kernels.arrays import (
     CLASS_OTHER,
     MEMO_FOUND,
@@ -23,6 +23,7 @@ from gschedd.core.kernels.arrays import (
     USED_SHARES,
     VERDICT_IMPOSSIBLE,
     VERDICT_NOT_AVAILABLE,
+    VERDICT_RESERVATION,
     VERDICT_STARTED,
     Classes,
     Grid,
@@ -32,6 +33,7 @@ from gschedd.core.kernels.arrays import (
     Tree,
 )
 from gschedd.core.kernels.compiled import kernel
+from gschedd.core.kernels.events import Line
 from gschedd.core.kernels.outlook import outlook_nb
 from gschedd.core.kernels.place import memo_row_nb
 from gschedd.core.kernels.start import try_start_nb
@@ -50,7 +52,7 @@ def walk_nb(
     used: Int64s,
     tally: Tally,
     scan: Grid,
-    times: Grid,
+    line: Line,
     memo: Grid,
     out: Grid,
     shares: Grid,
@@ -64,11 +66,11 @@ def walk_nb(
     urgent: ms; a planned start closer than this is guarded as if it were now: the ends it waits for may come any time.
     """
     for j in range(queue.shape[1]):
-        out[OUT_AT, j], out[OUT_VERDICT, j] = used[USED_SHARES], VERDICT_IMPOSSIBLE
-        c = queue[QUEUE_CLS, j]
+        out[OUT_AT, j] = used[USED_SHARES]
+        c = _first_class_nb(queue, line, out, j, now)
         while c >= 0:  # the alternatives
             m = memo_row_nb(classes, memo, queue, j, c)
-            if memo[MEMO_OUTLOOK, m] == 0 or queue[QUEUE_LIMIT, j] < memo[MEMO_LIMIT, m]:
+            if memo[MEMO_OUTLOOK, m] == 0 or queue[QUEUE_LIMIT, j] < memo[MEMO_LIMIT, m] or has_claim_nb(line, j):
                 verdict, found = try_start_nb(
                     nodes, bits, tree, links, classes, queue, j, c, held, ahead, used, memo, tally, scan, shares, now
                 )
@@ -86,8 +88,7 @@ def walk_nb(
             return j
         if planned_starts == 0 or out[OUT_VERDICT, j] == VERDICT_NOT_AVAILABLE:
             continue
-        planned_starts -= 1
-        plan_ahead_nb(
+        planned_starts -= plan_ahead_nb(
             nodes,
             bits,
             tree,
@@ -101,13 +102,24 @@ def walk_nb(
             memo,
             tally,
             scan,
-            times,
+            line,
             out,
             shares,
             now,
             urgent,
         )
     return -1
+
+
+@kernel
+def _first_class_nb(queue: Grid, line: Line, out: Grid, j: int, now: int) -> int:
+    """The class to try job j as first; -1 if it may not start now, by its reservation. Begins its verdict."""
+    opens, last = opening_nb(line, j, queue[QUEUE_LIMIT, j], now)
+    if opens > now or last < now:
+        out[OUT_VERDICT, j] = VERDICT_RESERVATION
+        return -1
+    out[OUT_VERDICT, j] = VERDICT_IMPOSSIBLE
+    return int(queue[QUEUE_CLS, j])
 
 
 @kernel
