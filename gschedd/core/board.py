@@ -131,6 +131,8 @@ class Board:
             queue=self._jobs.queue(),
             runs=shares,
             requests=self._classes.requests(),
+            shapes=self._classes.shapes(),
+            shape_names=self._classes.shape_names(),
             factors=self._jobs.factors(),
             holds=self._holds.runs(),
             gpu_sets=tuple(self._nodes.gpu_sets),
@@ -170,10 +172,13 @@ class Board:
 
 
 def build_snapshot(
-    nodes: Sequence[NodeInput], holds: Sequence[HoldInput] = (), queue: Sequence[QueueInput] = ()
+    nodes: Sequence[NodeInput],
+    holds: Sequence[HoldInput] = (),
+    queue: Sequence[QueueInput] = (),
+    levels: tuple[str, ...] = (),
 ) -> Snapshot:
     """What a fresh board says once it was told all that."""
-    return board_of(PassInput(tuple(nodes), tuple(holds), tuple(queue), Policy(), Instant(0))).snapshot()
+    return board_of(PassInput(tuple(nodes), tuple(holds), tuple(queue), Policy(), Instant(0), levels)).snapshot()
 
 
 def snapshot_of(given: PassInput) -> Snapshot:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gsched.values.ids import NodeName
 from gsched.values.job import Request
 from gschedd.core.inputs import ReservationInput
-from gschedd.core.kernels.arrays import FOREVER, Grid
+from gschedd.core.kernels.arrays import FOREVER, Grid, Int64s
 from gschedd.core.kernels.book import BOOK_ROWS
 from gschedd.core.kernels.events import OPEN_CLAIM, OPEN_FROM, OPEN_ROWS, OPEN_UNTIL
 from gschedd.core.snapshot import Snapshot
@@ -89,13 +89,13 @@ def reservation_of(request: Request, reservations: Sequence[ReservationInput]) -
 
 def inside_reservations(snapshot: Snapshot) -> Snapshot:
     """The snapshot, where a request that names a reservation may use only what that holds."""
-    numbers = [reservation_of(request, snapshot.reservations) for request in snapshot.requests]
-    if max(numbers, default=-1) < 0:
+    numbers = _reservations(snapshot)
+    if numbers.max(initial=-1) < 0:
         return snapshot
     classes, index = snapshot.classes, {name: n for n, name in enumerate(snapshot.names)}
     row, gpu_row = classes.row.copy(), classes.gpu_row.copy()
     eligible, usable = [*classes.eligible], [*classes.usable]
-    for c, number in enumerate(numbers):
+    for c, number in enumerate(numbers.tolist()):
         if 0 <= number < len(snapshot.reservations):
             kept = np.zeros(len(snapshot.names), dtype=np.int64)
             for n, mask in held_masks(snapshot.reservations[number], index).items():
@@ -109,17 +109,22 @@ def inside_reservations(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def owners(snapshot: Snapshot) -> list[int]:
+def owners(snapshot: Snapshot) -> Int64s:
     """CLASS_OWN of each class: whose rows ahead do not stand in its way; -1 = it names no reservation."""
-    numbers = (reservation_of(request, snapshot.reservations) for request in snapshot.requests)
-    return [-1 if number < 0 else owner_of(number) for number in numbers]
+    numbers = _reservations(snapshot)
+    return np.where(numbers < 0, -1, owner_of(0) - numbers)
+
+
+def _reservations(snapshot: Snapshot) -> Int64s:
+    """`reservation_of` each class."""
+    known = {reservation.name: number for number, reservation in enumerate(snapshot.reservations)}
+    numbers = [known.get(name, len(known)) if name else -1 for name in snapshot.shape_names]
+    return np.array(numbers, dtype=np.int64)[snapshot.shapes.reservation]
 
 
 def openings(snapshot: Snapshot) -> Grid:
     """(OPEN_, q): when each job may run, and whether a claim is held for it; no columns if nothing is special."""
-    numbers = np.array(
-        [reservation_of(request, snapshot.reservations) for request in snapshot.requests], dtype=np.int64
-    )
+    numbers = _reservations(snapshot)
     if not snapshot.claims and not (numbers >= 0).any():
         return np.zeros((OPEN_ROWS, 0), dtype=np.int64)
     queue = snapshot.queue

@@ -17,8 +17,10 @@ from gschedd.core.kernels.arrays import (
     MEMORY_ALL,
     MEMORY_EXACT,
     MEMORY_SHARE,
+    SOMEDAY,
     ClassArrays,
     Grid,
+    ShapeArrays,
 )
 from gschedd.core.node_columns import EligibleKey, NodeColumns, UsableKey
 
@@ -38,6 +40,8 @@ class ClassTable:
         self._nodes = nodes
         self._numbers: Numbers[ClassKey] = Numbers()
         self._grid: Grid = np.zeros((_COLUMNS, 64), dtype=np.int64)
+        self._shapes: Grid = np.zeros((len(ShapeArrays._fields), 64), dtype=np.int64)
+        self._names: dict[str, int] = {"": 0}  # of levels and reservations: few, and kept
         self._eligible: NodeRows[EligibleKey] = NodeRows(nodes.eligible_row, np.uint8)
         self._usable: NodeRows[UsableKey] = NodeRows(nodes.usable_row, np.int64)
 
@@ -62,15 +66,40 @@ class ClassTable:
         eligible, usable = self._eligible.rows(size, shape), self._usable.rows(size, shape)
         return ClassArrays._make((*self._grid[:, : len(self._numbers.keys)], eligible, usable))
 
+    def shapes(self) -> ShapeArrays:
+        """Views."""
+        return ShapeArrays._make(self._shapes[:, : len(self._numbers.keys)])
+
+    def shape_names(self) -> tuple[str, ...]:
+        """What the numbers in `shapes` mean."""
+        return tuple(self._names)
+
     def _begin(self, number: int) -> None:
         if number == self._grid.shape[1]:
             self._grid = np.pad(self._grid, ((0, 0), (0, number)))
+            self._shapes = np.pad(self._shapes, ((0, 0), (0, number)))
         request, avoid = self._numbers.keys[number]
         place = request.partition, request.constraint, request.nodelist, request.exclude, avoid
         row = self._eligible.take(place)
         least_mib = max(request.gpu_memory_mib, request.need.gpu_mem_mib)
         gpu_row = self._usable.take((request.gpu_model, least_mib, request.need.mig_profile))
         self._grid[:, number] = _columns(request, row, gpu_row)
+        self._shapes[:, number] = self._shape(request)
+
+    def _shape(self, request: Request) -> tuple[int, ...]:
+        """In the order of ShapeArrays."""
+        return (
+            self._number(request.level),
+            self._number(request.prefer_level),
+            int(request.any_topology),
+            request.switches,
+            1000 * request.switches_wait_s or SOMEDAY,
+            request.segment,
+            self._number(request.reservation),
+        )
+
+    def _number(self, name: str) -> int:
+        return self._names.setdefault(name, len(self._names))
 
 
 def _columns(request: Request, row: int, gpu_row: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from gschedd.core.kernels.arrays import (
     NodeArrays,
     QueueArrays,
     RunArrays,
+    ShapeArrays,
     Tree,
 )
 
@@ -38,6 +39,8 @@ class Snapshot(Struct, frozen=True):
     requests: tuple[Request, ...]  # one for each class, for words only
     factors: FactorArrays
     holds: HoldArrays
+    shapes: ShapeArrays
+    shape_names: tuple[str, ...]
     account_names: tuple[str, ...]
     gpu_sets: tuple[tuple[Gpu, ...], ...]  # the distinct sets of GPUs that a node has
     gpu_set: Int64s  # (n,) each node's

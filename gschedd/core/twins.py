@@ -52,22 +52,23 @@ class PassTwin(TimeTwin):
 
     def plan(self) -> Plan:
         queue = self.s.queue
-        failed: dict[int, tuple[int, int, int]] = {}  # class: limit, verdict, nodes found
+        failed: dict[tuple[int, Bounds], tuple[int, int, int]] = {}  # class, bounds: limit, verdict, nodes found
         decisions: list[Decision] = []
         left = self.policy.planned_starts
         for j in range(queue.job.size):
             c, limit = int(queue.cls[j]), int(queue.limit[j])
+            alike = c, self.bounds_py(j, c)
             opens, last = self.opening_py(j, limit)
             claimed = bool(self.opening.shape[1] and self.opening[OPEN_CLAIM, j])
             shut = opens > self.now or last < self.now
             decision = Decision(VERDICT_RESERVATION if shut else self.outlook_py(c))
             if decision.verdict == VERDICT_STARTED:
-                if c in failed and limit >= failed[c][0] and not claimed:
-                    decision = Decision(*failed[c][1:])
+                if alike in failed and limit >= failed[alike][0] and not claimed:
+                    decision = Decision(*failed[alike][1:])
                 else:
                     decision = self.try_start_py(j, c, limit)
                     if not decision.shares:
-                        failed[c] = limit, decision.verdict, decision.found
+                        failed[alike] = limit, decision.verdict, decision.found
             decisions.append(decision)
             if decision.shares or decision.verdict == VERDICT_IMPOSSIBLE:
                 continue
@@ -75,7 +76,7 @@ class PassTwin(TimeTwin):
                 return self.as_plan_py(decisions, len(decisions) - 1)
             if left and decision.verdict != VERDICT_NOT_AVAILABLE and opens <= last:
                 left -= 1
-                decisions[-1] = self.plan_ahead_py(j, c, limit, self.bounds_py(c), decision)
+                decisions[-1] = self.plan_ahead_py(j, c, limit, self.bounds_py(j, c), decision)
         return self.as_plan_py(decisions, -1)
 
     def as_plan_py(self, decisions: Sequence[Decision], blocked_from: int) -> Plan:
@@ -104,11 +105,13 @@ class PassTwin(TimeTwin):
             return VERDICT_STARTED
         return VERDICT_NOT_AVAILABLE if self.takes_py(c, ever, bounds) >= least else VERDICT_IMPOSSIBLE
 
-    def bounds_py(self, c: int) -> Bounds:
-        return Bounds(int(self.columns[CLASS_LEVEL, c]), int(self.columns[CLASS_SWITCHES, c]))
+    def bounds_py(self, j: int, c: int) -> Bounds:
+        waited = self.now - int(self.s.factors.eligible[self.s.queue.row[j]])
+        binds = waited < self.columns[CLASS_SWITCHES_WAIT, c]
+        return Bounds(int(self.columns[CLASS_LEVEL, c]), int(self.columns[CLASS_SWITCHES, c]) if binds else 0)
 
     def try_start_py(self, j: int, c: int, limit: int) -> Decision:
-        now, bounds = self.now, self.bounds_py(c)
+        now, bounds = self.now, self.bounds_py(j, c)
         least, most = int(self.columns[CLASS_LEAST, c]), int(self.columns[CLASS_MOST, c])
         found = self.scan_py(c, j, now, FOREVER) if most > least else {}
         count = min(self.takes_py(c, found, bounds), most)

@@ -13,15 +13,22 @@ from gschedd.core.inputs import Policy
 from gschedd.core.kernels.arrays import (
     AHEAD_ROWS,
     AVOIDED,
+    BINDS_ALL,
+    BINDS_SWITCHES,
     BITS_GE,
     BITS_ROWS,
     BITS_UP,
+    CLASS_ANYWHERE,
     CLASS_LEVEL,
     CLASS_OTHER,
     CLASS_OWN,
     CLASS_PART,
+    CLASS_PREFER,
     CLASS_REQUIRED,
     CLASS_ROWS,
+    CLASS_SEGMENT,
+    CLASS_SWITCHES,
+    CLASS_SWITCHES_WAIT,
     FOREVER,
     HELD_ROWS,
     MEMO_ROWS,
@@ -37,6 +44,7 @@ from gschedd.core.kernels.arrays import (
     OUT_START,
     SCAN_ROWS,
     SHARE_ROWS,
+    SOMEDAY,
     TALLY_ROWS,
     Classes,
     Grid,
@@ -76,6 +84,7 @@ class Workspace(NamedTuple):
 def make_workspace(snapshot: Snapshot, policy: Policy, now: Instant) -> Workspace:
     """Copies of all that changes, and room for all that can come."""
     size, jobs = snapshot.nodes.up.size, snapshot.queue.job.size
+    binds = binding(snapshot, now)
     booked = booked_grid(booked_rows(snapshot, now))
     starts, planned = _most_members(snapshot), _most_planned(snapshot, policy) + booked.shape[1]
     ends = expected_ends(snapshot.runs, snapshot.holds, now, policy.kill_time_s * 1000)
@@ -89,7 +98,7 @@ def make_workspace(snapshot: Snapshot, policy: Policy, now: Instant) -> Workspac
         tree=snapshot.tree,
         links=snapshot.links,
         classes=_classes(snapshot),
-        queue=np.stack([snapshot.queue.cls, snapshot.queue.limit, np.zeros(jobs, dtype=np.int64)]),
+        queue=np.stack([snapshot.queue.cls, snapshot.queue.limit, binds]),
         held=held,
         ahead=_zeros(AHEAD_ROWS, planned),
         used=np.array([snapshot.runs.node.size, 0, 0, 0], dtype=np.int64),
@@ -105,7 +114,7 @@ def make_workspace(snapshot: Snapshot, policy: Policy, now: Instant) -> Workspac
             openings(snapshot),
             promises_of(snapshot.planned, snapshot.queue.job, snapshot.names),
         ),
-        memo=_zeros(MEMO_ROWS, snapshot.classes.least.size),
+        memo=_zeros(MEMO_ROWS, snapshot.classes.least.size * (1 if binds.min(initial=1) else BINDS_ALL)),
         out=out,
         shares=_zeros(SHARE_ROWS, starts + planned),
     )
@@ -135,8 +144,27 @@ def class_grid(snapshot: Snapshot) -> Grid:
     grid[: CLASS_REQUIRED + 1] = snapshot.classes[:-2]
     grid[[CLASS_PART, CLASS_OTHER]] = -1
     grid[CLASS_OWN] = owners(snapshot)
-    grid[CLASS_LEVEL] = snapshot.tree.domains.size - 1
+    shapes, top = snapshot.shapes, snapshot.tree.domains.size - 1
+    grid[CLASS_LEVEL] = _levels(snapshot, top)[shapes.level]
+    grid[CLASS_PREFER] = _levels(snapshot, 0)[shapes.prefer]
+    grid[CLASS_ANYWHERE], grid[CLASS_SWITCHES] = shapes.anywhere, shapes.switches
+    grid[CLASS_SWITCHES_WAIT], grid[CLASS_SEGMENT] = shapes.wait, shapes.segment
     return grid
+
+
+def _levels(snapshot: Snapshot, otherwise: int) -> Int64s:
+    """The level of each of `shape_names`; `otherwise` for what is no level's name (any more)."""
+    number = {name: level for level, name in enumerate(snapshot.levels)}
+    return np.array([number.get(name, otherwise) for name in snapshot.shape_names], dtype=np.int64)
+
+
+def binding(snapshot: Snapshot, now: Instant) -> Int64s:
+    """(q,) bits of what still binds each job: few leaf switches bind until it has waited long enough for them."""
+    wait, queue = snapshot.shapes.wait, snapshot.queue
+    binds = np.full(queue.job.size, BINDS_SWITCHES, dtype=np.int64)
+    if (wait < SOMEDAY).any():
+        binds[now - snapshot.factors.eligible[queue.row] >= wait[queue.cls]] = 0
+    return binds
 
 
 def _classes(snapshot: Snapshot) -> Classes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gsched.values.ids import Instant, JobId, NodeName, RunKey, RunNo
 from gsched.values.job import MemoryRule, Request
 from gsched.values.node import Inventory
 from gsched.values.run import NodeShare
-from gschedd.core.inputs import Availability, HoldInput, NodeInput, Policy, QueueInput
+from gschedd.core.inputs import Availability, Factors, HoldInput, NodeInput, Policy, QueueInput, Weights
 from tests.builders.cluster import NOW, inventory, request
 
 TWO_PAIRS = "X NV4 SYS SYS/NV4 X SYS SYS/SYS SYS X NV4/SYS SYS NV4 X"
@@ -29,6 +30,8 @@ KINDS = (
     inventory(gpus=4, cores=4, memory_mib=4001, model="NVIDIA A100"),
     inventory(gpus=0, cores=8, memory_mib=2000),
 )
+LEVELS = ("leaf", "pod")
+_waited = st.sampled_from([Factors(eligible=Instant(NOW - 1000 * waited_s)) for waited_s in (0, 0, 90)])
 LIMITS = (0, 30, 60, 300, 600, 3600)
 
 
@@ -38,9 +41,13 @@ def worlds(draw: st.DrawFn, most_nodes: int = 7, most_jobs: int = 10) -> World:
     nodes = tuple(draw(_node(i)) for i in range(draw(st.integers(1, most_nodes))))
     holds = tuple(hold for i, node in enumerate(nodes) for hold in draw(_holds(i, node)))
     count = draw(st.integers(0, most_jobs))
-    jobs = tuple(QueueInput(JobId(i + 1), draw(requests(nodes)), draw(_names(nodes, 1))) for i in range(count))
+    jobs = tuple(
+        QueueInput(JobId(i + 1), draw(requests(nodes)), draw(_names(nodes, 1)), draw(_waited)) for i in range(count)
+    )
     policy = Policy(
-        planned_starts=draw(st.sampled_from([0, 1, 1, 2, 4])), strict_order=draw(st.booleans()) and count > 5
+        planned_starts=draw(st.sampled_from([0, 1, 1, 2, 4])),
+        weights=Weights(age=0),  # the order is that of the ids
+        strict_order=draw(st.booleans()) and count > 5,
     )
     return World(nodes, holds, jobs, policy)
 
@@ -78,7 +85,7 @@ def _holds(draw: st.DrawFn, i: int, node: NodeInput) -> list[HoldInput]:
 @st.composite
 def requests(draw: st.DrawFn, nodes: tuple[NodeInput, ...]) -> Request:
     least = draw(st.sampled_from([1, 1, 2, 3, 5]))
-    return request(
+    plain = request(
         least,
         draw(st.sampled_from([0, 1, 2, 3, 4])),
         draw(st.sampled_from([1, 1, 2, 5])),
@@ -90,6 +97,17 @@ def requests(draw: st.DrawFn, nodes: tuple[NodeInput, ...]) -> Request:
         on=draw(_names(nodes, 2)),
         exclude=draw(_names(nodes, 1)),
         constraint=draw(st.sampled_from([""] * 5 + ["ib"])),
+    )
+    if draw(st.integers(0, 2)) < 2:
+        return plain
+    return replace(
+        plain,
+        level=draw(st.sampled_from(["", "leaf", "pod"])),
+        prefer_level=draw(st.sampled_from(["", "", "leaf", "pod"])),
+        any_topology=draw(st.sampled_from([False, False, True])),
+        switches=draw(st.sampled_from([0, 0, 1, 2])),
+        switches_wait_s=draw(st.sampled_from([0, 60])),
+        segment=draw(st.sampled_from([0, 2])) if least % 2 == 0 else 0,
     )
 
 

@@ -17,11 +17,11 @@ from gschedd.core.features import features_match, model_mask
 from gschedd.core.inputs import Availability, HoldInput, NodeInput, Plan, QueueInput
 from gschedd.core.plan import plan
 from tests.builders.cluster import NOW
-from tests.builders.clusters_at_random import World, worlds
+from tests.builders.clusters_at_random import LEVELS, World, worlds
 
 
 def _plan(world: World) -> Plan:
-    return plan(build_snapshot(world.nodes, world.holds, world.queue), world.policy, NOW)
+    return plan(build_snapshot(world.nodes, world.holds, world.queue, levels=LEVELS), world.policy, NOW)
 
 
 @settings(max_examples=25)
@@ -84,7 +84,8 @@ def test_a_job_is_called_impossible_exactly_when_submit_would_refuse_it(world: W
     """The words of feasible.py and the walk's verdict come from different code: they may not differ."""
     given_up = {wait.job for wait in _plan(world).waits if wait.reason is Reason.BAD_CONSTRAINTS}
     for job in world.queue:
-        if not world.policy.strict_order:
+        spread = job.request.level or job.request.switches or job.request.segment  # these the pass alone judges
+        if not world.policy.strict_order and not spread:
             assert (why_impossible(_without_most(job.request), world.nodes) is not None) == (job.job in given_up)
 
 
@@ -102,7 +103,7 @@ def test_the_highest_job_that_waits_starts_when_planned_if_ends_keep_their_word(
         job = next(job for job in world.queue if job.job == planned.job)
         holds = [*_late_ends(world), *_as_holds(decided, world.queue)]
         still = [hold for hold in holds if hold.expected_end is None or hold.expected_end > planned.at]
-        again = plan(build_snapshot(world.nodes, still, [job]), world.policy, planned.at)
+        again = plan(build_snapshot(world.nodes, still, [job], levels=LEVELS), world.policy, planned.at)
         assert [start.job for start in again.starts] == [planned.job]
 
 
@@ -113,11 +114,11 @@ def test_a_planned_start_is_not_made_later_by_any_lower_job(world: World) -> Non
     decided = _plan(world)
     for planned in decided.planned[:1]:
         upto = [job for job in world.queue if job.job <= planned.job]
-        alone = plan(build_snapshot(world.nodes, world.holds, upto), world.policy, NOW)
+        alone = plan(build_snapshot(world.nodes, world.holds, upto, levels=LEVELS), world.policy, NOW)
         assert alone.planned[0] == planned
         started = [*_late_ends(world), *_as_holds(decided, world.queue)]
         job = [job for job in upto if job.job == planned.job]
-        after = plan(build_snapshot(world.nodes, started, job), world.policy, NOW)
+        after = plan(build_snapshot(world.nodes, started, job, levels=LEVELS), world.policy, NOW)
         assert after.planned[0].at <= planned.at
 
 

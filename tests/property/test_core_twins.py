@@ -14,7 +14,7 @@ from gschedd.core.kernels.bits import popcount_nb
 from gschedd.core.plan import plan
 from gschedd.core.twins import plan_py
 from tests.builders.cluster import NOW
-from tests.builders.clusters_at_random import World, worlds
+from tests.builders.clusters_at_random import LEVELS, World, worlds
 
 
 @settings(max_examples=50)
@@ -31,7 +31,7 @@ def test_a_pass_agrees_with_its_twin_on_a_thousand_larger_worlds(world: World) -
 
 
 def _assert_agreement(world: World) -> None:
-    snapshot = build_snapshot(world.nodes, world.holds, world.queue)
+    snapshot = build_snapshot(world.nodes, world.holds, world.queue, levels=LEVELS)
     assert plan(snapshot, world.policy, NOW) == plan_py(snapshot, world.policy, NOW)
 
 

@@ -73,6 +73,18 @@ class ClassArrays(NamedTuple):
     usable: Int64s  # (gpu_rows, n) mask of GPUs of the wanted model
 
 
+class ShapeArrays(NamedTuple):
+    """Of each class: where its nodes may be, and inside what. Names are numbers of `Snapshot.shape_names`; 0 = none."""
+
+    level: Int64s  # (c,) name of the highest level that it may cross
+    prefer: Int64s  # (c,) name of the level up to which crossing costs nothing
+    anywhere: Int64s  # (c,) 1 = where its nodes are does not matter
+    switches: Int64s  # (c,) most leaf switches; 0 = any number
+    wait: Int64s  # (c,) ms that it waits for them; SOMEDAY = for ever
+    segment: Int64s  # (c,) nodes under one leaf switch each; 0 = any
+    reservation: Int64s  # (c,) name of what it runs in
+
+
 class QueueArrays(NamedTuple):
     """Jobs; in the order of the pass once `order.ordered` has seen them."""
 
