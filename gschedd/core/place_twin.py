@@ -126,7 +126,7 @@ class PlaceTwin(RoomTwin):
     def lowest_domain_py(
         self, c: int, count: int, found: dict[int, Spot], bounds: Bounds, lowest: int
     ) -> tuple[int, list[int]]:
-        """The lowest level with a domain that holds all, and there the one with the fewest that fit."""
+        """The lowest level with a domain that holds all; there fewest children, then fewest that fit."""
         for level in range(lowest, bounds.ceiling + 1):
             fitting = [
                 domain
@@ -134,8 +134,28 @@ class PlaceTwin(RoomTwin):
                 if self.members(c, domain, bounds.switches) >= count and self.musts(c, domain) == self.musts(c, found)
             ]
             if fitting:
-                return level, min(fitting, key=lambda domain: self.members(c, domain, 0))
+                plain = bool(bounds.switches) or level == 0
+                return level, min(
+                    fitting,
+                    key=lambda domain: (
+                        0 if plain else self.children_used_py(c, level, domain, count),
+                        self.members(c, domain, 0),
+                    ),
+                )
         raise AssertionError("the ceiling holds them: they were counted")
+
+    def children_used_py(self, c: int, level: int, domain: Sequence[int], count: int) -> int:
+        """How many child domains so many members need: those with required nodes, then the largest."""
+        children = [
+            (self.musts(c, child) > 0, sum(self.whole(c, leaf) for leaf in self.split_py(0, child)))
+            for child in self.split_py(level - 1, domain)
+        ]
+        used = 0
+        for required, takes in sorted(children, reverse=True):
+            if count > 0 or required:
+                used += 1
+                count -= takes
+        return used
 
     def share_out_py(self, c: int, within: Sequence[int], below: int, count: int) -> list[tuple[list[int], int]]:
         """Share `count` members out to the domains at a lower level: fewest of them, the last by best fit."""

@@ -1,8 +1,9 @@
 """Which of the nodes that fit: choose the domain, share the members out, take the nodes.
 
-The order of candidates: lowest level that holds the job, then the domain with the fewest nodes that fit, then fewest
-child domains (fullest child first, the last by best fit), then per node the class of the worst link, best fit, and the
-lowest index. Jobs without GPUs, and those to which the topology does not matter, begin at best fit.
+The order of candidates: lowest level that holds the job, then the domain that needs the fewest child domains, then the
+one with the fewest nodes that fit (inside it the fullest child first, the last by best fit), then per node the class
+of the worst link, best fit, and the lowest index. Jobs without GPUs, and those to which the topology does not matter,
+begin at best fit.
 """
 
 from __future__ import annotations
@@ -209,20 +210,48 @@ def place_nb(
 def _lowest_domain_nb(
     tree: Tree, count: int, lowest: int, ceiling: int, switches: int, tally: Tally
 ) -> tuple[int, int]:
-    """(level, domain): the lowest level with a domain that holds all, and there the one with the fewest that fit."""
+    """(level, domain): the lowest level with a domain that holds all; there the one that needs the fewest child
+    domains for it, then the one with the fewest nodes that fit."""
     required = tally[TALLY_MUST, tree.domains.shape[0] - 1, 0]
     for level in range(lowest, ceiling + 1):
         best = -1
+        best_used = 0
         for d in range(tree.domains[level]):
             if tally[TALLY_FITS, level, d] < count or tally[TALLY_MUST, level, d] < required:
                 continue
-            if best >= 0 and tally[TALLY_FITS, level, d] >= tally[TALLY_FITS, level, best]:
+            if _members_nb(tree, level, d, switches, tally) < count:
                 continue
-            if _members_nb(tree, level, d, switches, tally) >= count:
-                best = d
+            used = 0 if switches or level == 0 else _children_used_nb(tree, level, d, count, tally)
+            fewer = used == best_used and tally[TALLY_FITS, level, d] < tally[TALLY_FITS, level, best]
+            if best < 0 or used < best_used or fewer:
+                best, best_used = d, used
         if best >= 0:
             return level, best
     return -1, -1
+
+
+@kernel
+def _children_used_nb(tree: Tree, level: int, d: int, count: int, tally: Tally) -> int:
+    """How many child domains so many members need: those with required nodes, then the largest."""
+    first, end = children_nb(tree, level, d, level - 1)
+    used = 0
+    for child in range(first, end):
+        tally[TALLY_QUOTA, level - 1, child] = 0  # 1 = counted
+        if tally[TALLY_MUST, level - 1, child]:
+            tally[TALLY_QUOTA, level - 1, child] = 1
+            count -= tally[TALLY_FITS, level - 1, child]
+            used += 1
+    while count > 0:
+        best = -1
+        for child in range(first, end):
+            if tally[TALLY_QUOTA, level - 1, child] == 0 and (
+                best < 0 or tally[TALLY_FITS, level - 1, child] > tally[TALLY_FITS, level - 1, best]
+            ):
+                best = child
+        tally[TALLY_QUOTA, level - 1, best] = 1
+        count -= tally[TALLY_FITS, level - 1, best]
+        used += 1
+    return used
 
 
 @kernel
