@@ -74,7 +74,7 @@ class WeightSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class SchedulerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    planned_starts: int = 1
+    planned_starts: int = 50
     shortest_first: bool = False  # expected GPU time, aged, instead of the multifactor priority
     weights: WeightSettings = WeightSettings()
 

@@ -137,7 +137,7 @@ class Weights(Struct, frozen=True):
 class Policy(Struct, frozen=True):
     """What an administrator may tune in a pass."""
 
-    planned_starts: int = 1  # how many blocked jobs get one; later jobs may not delay them
+    planned_starts: int = 50  # how many blocked jobs get one; later jobs may not delay them
     weights: Weights = Weights()
     shortest_first: bool = False  # expected GPU time, aged, instead of the multifactor priority: see order.py
     settle_gpu_s: int = 200_000  # then: jobs of less GPU time than this go nearly by age alone
