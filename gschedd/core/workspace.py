@@ -154,7 +154,8 @@ def class_grid(snapshot: Snapshot) -> Grid:
 
 def _levels(snapshot: Snapshot, otherwise: int) -> Int64s:
     """The level of each of `shape_names`; `otherwise` for what is no level's name (any more)."""
-    number = {name: level for level, name in enumerate(snapshot.levels)}
+    top = snapshot.tree.domains.size - 1  # no node may be on a switch, though the levels have names
+    number = {name: min(level, top) for level, name in enumerate(snapshot.levels)}
     return np.array([number.get(name, otherwise) for name in snapshot.shape_names], dtype=np.int64)
 
 
