@@ -58,7 +58,7 @@ def test_grun_runs_every_rank_and_they_can_talk_to_each_other(cluster: LocalClus
     job = int(cluster.out("gsub", "--parsable", "-o", "ranks.out", script, cluster.example("allreduce.py")))
     cluster.wait(job, "COMPLETED", within_s=40)
     ranks = [line for line in cluster.text("ranks.out").splitlines() if line.startswith("rank ")]
-    assert len(ranks) == 16
+    assert len(ranks) == 16, cluster.text("ranks.out")
     assert all(line.endswith(": 8 GPUs visible, sum 120") for line in ranks)
     assert len({line.split(" on ")[1].split(":")[0] for line in ranks}) == 2
 
