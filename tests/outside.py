@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
+from tests.parts import require
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -14,5 +14,5 @@ def data_file(*parts: str) -> Path:
     """A file of the data; skips the test that asks where there is none."""
     path = Path(os.environ.get("GSCHED_DATA") or ROOT.parent / "shared" / "data").joinpath(*parts)
     if not path.exists():
-        pytest.skip(f"no {path}: set GSCHED_DATA to where the data is")
+        require(str(path), False, "set GSCHED_DATA to where the data is")
     return path

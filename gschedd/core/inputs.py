@@ -61,7 +61,10 @@ class Factors(Struct, frozen=True):
 
 
 class QueueInput(Struct, frozen=True):
-    """A job that may start now."""
+    """A job that may start now.
+
+    Not obeyed by the pass yet: `counts`, `alternatives`, `beside`, and fractions and MIG profiles in the request.
+    """
 
     job: JobId
     request: Request
@@ -142,7 +145,7 @@ class Policy(Struct, frozen=True):
     shortest_first: bool = False  # expected GPU time, aged, instead of the multifactor priority: see order.py
     settle_gpu_s: int = 200_000  # then: jobs of less GPU time than this go nearly by age alone
     no_limit_s: int = 24 * 3600  # then: what a job without a limit is taken to last
-    topology_patience_s: int = 0
+    topology_patience_s: int = 0  # not obeyed yet
     preemptors: int = 8  # blocked jobs that may look for victims in one pass
     min_run_s: int = 0  # a run is not preempted before
     max_preemptions: int = 0  # 0 = any number
