@@ -145,7 +145,6 @@ class Policy(Struct, frozen=True):
     shortest_first: bool = False  # expected GPU time, aged, instead of the multifactor priority: see order.py
     settle_gpu_s: int = 200_000  # then: jobs of less GPU time than this go nearly by age alone
     no_limit_s: int = 24 * 3600  # then: what a job without a limit is taken to last
-    topology_patience_s: int = 0  # not obeyed yet
     preemptors: int = 8  # blocked jobs that may look for victims in one pass
     min_run_s: int = 0  # a run is not preempted before
     max_preemptions: int = 0  # 0 = any number

@@ -79,7 +79,6 @@ def plan_ahead_nb(
     held: Grid,
     ahead: Grid,
     used: Int64s,
-    memo: Grid,
     tally: Tally,
     scan: Grid,
     line: Line,
@@ -96,7 +95,7 @@ def plan_ahead_nb(
     a limit keep out, so nodes that become free stay free for it. Then nodes that are free soonest are taken first.
     """
     c, limit = queue[QUEUE_CLS, j], queue[QUEUE_LIMIT, j]
-    ceiling, switches = bounds_nb(classes, queue, memo, j, c)
+    ceiling, switches = bounds_nb(classes, queue, j, c)
     merge_releases_nb(held, used, line, now)
     opens, last = opening_nb(line, j, limit, now)
     if opens > last:

@@ -210,12 +210,11 @@ CLASS_ROWS: Final = 18
 # Rows of the queue's grid.
 QUEUE_CLS: Final = 0
 QUEUE_LIMIT: Final = 1
-QUEUE_BINDS: Final = 2  # bits of what still binds it: BINDS_SWITCHES, BINDS_PATIENCE
+QUEUE_BINDS: Final = 2  # bits of what still binds it: BINDS_SWITCHES
 QUEUE_ROWS: Final = 3
 
 BINDS_SWITCHES: Final = 1  # it waits for few switches still
-BINDS_PATIENCE: Final = 2  # it waits for the best level still
-BINDS_ALL: Final = 4  # how many combinations there are
+BINDS_ALL: Final = 2  # how many combinations there are
 
 # Rows of what runs and this pass's starts hold: a chain per node.
 HELD_LINK: Final = 0  # next in the chain; -1 = the last
@@ -273,8 +272,7 @@ MEMO_OUTLOOK: Final = 0  # 0 = not judged yet, else 1 + a verdict: could it ever
 MEMO_LIMIT: Final = 1  # the least limit that failed
 MEMO_VERDICT: Final = 2  # then
 MEMO_FOUND: Final = 3  # then
-MEMO_IDEAL: Final = 4  # 1 + the lowest level that would hold it if all that is up were idle; 0 = not judged yet
-MEMO_ROWS: Final = 5
+MEMO_ROWS: Final = 4
 
 # How many rows are in use.
 USED_HELD: Final = 0

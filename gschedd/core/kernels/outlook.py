@@ -12,7 +12,6 @@ from gschedd.core.kernels.arrays import (
     CLASS_SEGMENT,
     CLASS_SWITCHES,
     CLASS_SWITCHES_WAIT,
-    MEMO_IDEAL,
     NODE_CORES,
     NODE_GPUS,
     NODE_HEALTHY,
@@ -81,19 +80,3 @@ def _idle_nb(nodes: Grid, bits: Grid, classes: Classes, c: int, up: int, enough:
         if found >= enough:
             break
     return found
-
-
-@kernel
-def ideal_levels_nb(nodes: Grid, bits: Grid, tree: Tree, classes: Classes, memo: Grid, tally: Tally) -> None:
-    """For each class: the lowest level that would hold it if the nodes that are up were idle; else the top one."""
-    count = classes.columns.shape[1]
-    for c in range(count):
-        _idle_nb(nodes, bits, classes, c, 1, nodes.shape[1])
-        level = 0
-        while level < classes.columns[CLASS_LEVEL, c]:
-            most = capacity_nb(bits, int(BITS_FITS), tree, classes, c, level, 0, tally)
-            if most >= classes.columns[CLASS_LEAST, c]:
-                break
-            level += 1
-        for row in range(c, memo.shape[1], count):
-            memo[MEMO_IDEAL, row] = level

@@ -9,7 +9,6 @@ begin at best fit.
 from __future__ import annotations
 
 from gschedd.core.kernels.arrays import (
-    BINDS_PATIENCE,
     BINDS_SWITCHES,
     BITS_CHOSEN,
     BITS_FITS,
@@ -22,7 +21,6 @@ from gschedd.core.kernels.arrays import (
     CLASS_ROW,
     CLASS_SEGMENT,
     CLASS_SWITCHES,
-    MEMO_IDEAL,
     NODE_LINKS,
     QUEUE_BINDS,
     SCAN_CORES,
@@ -54,14 +52,12 @@ def memo_row_nb(classes: Classes, memo: Grid, queue: Grid, j: int, c: int) -> in
 
 
 @kernel
-def bounds_nb(classes: Classes, queue: Grid, memo: Grid, j: int, c: int) -> tuple[int, int]:
+def bounds_nb(classes: Classes, queue: Grid, j: int, c: int) -> tuple[int, int]:
     """(highest level that job j may cross as class c, most leaf switches; 0 = any number)."""
     binds = queue[QUEUE_BINDS, j]
     ceiling, switches = classes.columns[CLASS_LEVEL, c], 0
     if binds & BINDS_SWITCHES:
         switches = classes.columns[CLASS_SWITCHES, c]
-    if binds & BINDS_PATIENCE:
-        ceiling = min(ceiling, memo[MEMO_IDEAL, memo_row_nb(classes, memo, queue, j, c)])
     return ceiling, switches
 
 

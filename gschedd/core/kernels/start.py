@@ -46,7 +46,6 @@ def try_start_nb(
     held: Grid,
     ahead: Grid,
     used: Int64s,
-    memo: Grid,
     tally: Tally,
     scan: Grid,
     shares: Grid,
@@ -68,7 +67,7 @@ def try_start_nb(
             take_one_nb(nodes, bits, links, classes, c, n, until, held, used, scan, shares)
             c = classes.columns[CLASS_PART, c]
             continue
-        ceiling, switches = bounds_nb(classes, queue, memo, j, c)
+        ceiling, switches = bounds_nb(classes, queue, j, c)
         count = found = unplanned = 0
         end = FOREVER if most > least else window_end_nb(now, limit)  # more only on what is planned for nobody
         while count < least:

@@ -72,7 +72,7 @@ def walk_nb(
             m = memo_row_nb(classes, memo, queue, j, c)
             if memo[MEMO_OUTLOOK, m] == 0 or queue[QUEUE_LIMIT, j] < memo[MEMO_LIMIT, m] or has_claim_nb(line, j):
                 verdict, found = try_start_nb(
-                    nodes, bits, tree, links, classes, queue, j, c, held, ahead, used, memo, tally, scan, shares, now
+                    nodes, bits, tree, links, classes, queue, j, c, held, ahead, used, tally, scan, shares, now
                 )
                 if verdict == VERDICT_STARTED:
                     out[OUT_VERDICT, j], out[OUT_FOUND, j], out[OUT_CLASS, j] = verdict, 0, c
@@ -99,7 +99,6 @@ def walk_nb(
             held,
             ahead,
             used,
-            memo,
             tally,
             scan,
             line,
